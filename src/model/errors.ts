@@ -1,0 +1,44 @@
+// The few classes of errors, each with a stable reason. A message names the thing, the cause and the way out.
+
+/** Reasons that programs may test for. */
+export type Reason =
+  | 'Invalid'
+  | 'NotFound'
+  | 'AlreadyExists'
+  | 'Conflict'
+  | 'Forbidden'
+  | 'Unauthorized'
+  | 'Expired'
+  | 'Unavailable'
+  | 'NoSpace'
+  | 'InUse'
+  | 'NotPermitted'
+  | 'Corrupt'
+  | 'Unsupported'
+  | 'Internal';
+
+export class FlockError extends Error {
+  readonly reason: Reason;
+  constructor(reason: Reason, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = reason;
+    this.reason = reason;
+  }
+}
+
+/** What was asked cannot be right, whatever the state of the world. */
+export class Invalid extends FlockError {
+  constructor(message: string, options?: ErrorOptions) {
+    super('Invalid', message, options);
+  }
+}
+
+export const isReason = (error: unknown, ...reasons: Reason[]): error is FlockError =>
+  error instanceof FlockError && reasons.includes(error.reason);
+
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+/** Closes a switch over a union: adding a member makes every such switch a type error. */
+export function assertNever(value: never): never {
+  throw new FlockError('Internal', `unexpected value ${JSON.stringify(value)}`);
+}

@@ -1,0 +1,70 @@
+// Kubernetes' quantities as whole bytes. Sizes are bigint everywhere: beyond 2^53 a number loses its last bits.
+import { Invalid } from './errors.ts';
+import { printable } from './names.ts';
+
+export const QUANTITY_PATTERN = '^[0-9]+(\\.[0-9]+)?([kMGTPE]|[KMGTPE]i|[eE][0-9]+)?$';
+
+/** The largest size: what a signed 64-bit count of bytes can say. */
+export const LARGEST = 2n ** 63n - 1n;
+
+const SUFFIX: { [suffix: string]: bigint } = {
+  '': 1n,
+  k: 10n ** 3n,
+  M: 10n ** 6n,
+  G: 10n ** 9n,
+  T: 10n ** 12n,
+  P: 10n ** 15n,
+  E: 10n ** 18n,
+  Ki: 2n ** 10n,
+  Mi: 2n ** 20n,
+  Gi: 2n ** 30n,
+  Ti: 2n ** 40n,
+  Pi: 2n ** 50n,
+  Ei: 2n ** 60n,
+};
+
+/** Bytes of a quantity such as `1.5Gi`, `1e9` or `512`; a fraction of a byte is rounded up. Throws Invalid, also for `100m` and what is above 2^63 - 1. */
+export function parseQuantity(text: string): bigint {
+  const match = /^([0-9]{1,40})(?:\.([0-9]{1,40}))?(?:([kMGTPE]|[KMGTPE]i)|[eE]([0-9]{1,2}))?$/u.exec(text);
+  if (!match) throw new Invalid(`size ${printable(text)} is not valid: write bytes or a number with a suffix, such as 512Mi, 10Gi or 1e9`);
+  const [, whole = '0', fraction = '', suffix = '', exponent = '0'] = match;
+  const unit = (SUFFIX[suffix] ?? 1n) * 10n ** BigInt(exponent);
+  const scaled = BigInt(whole + fraction) * unit;
+  const divisor = 10n ** BigInt(fraction.length);
+  const bytes = (scaled + divisor - 1n) / divisor;
+  if (bytes > LARGEST) throw new Invalid(`size ${printable(text)} is above the largest possible, ${LARGEST} bytes (8Ei - 1)`);
+  return bytes;
+}
+
+/** Like parseQuantity, but a size of 0 is an error too. */
+export function parseSize(text: string): bigint {
+  const bytes = parseQuantity(text);
+  if (bytes === 0n) throw new Invalid(`size ${printable(text)} is not valid: it must be more than 0`);
+  return bytes;
+}
+
+/** Bytes with the largest binary suffix that is exact: 1073741824n is `1Gi`, 1000n is `1000`. */
+export function formatQuantity(bytes: bigint): string {
+  let value = bytes;
+  let suffix = '';
+  for (const next of ['Ki', 'Mi', 'Gi', 'Ti', 'Pi', 'Ei']) {
+    if (value === 0n || value % 1024n !== 0n) break;
+    value /= 1024n;
+    suffix = next;
+  }
+  return `${value}${suffix}`;
+}
+
+/** For people: three digits and a binary unit, `1.46 GiB`. */
+export function humanBytes(bytes: bigint): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
+  let value = Number(bytes);
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toPrecision(3)} ${units[unit]}`;
+}
+
+export const roundUp = (value: bigint, unit: bigint): bigint => ((value + unit - 1n) / unit) * unit;

@@ -1,0 +1,78 @@
+// StorageNode: a machine with pools, as its agent reports it. Its Lease is its heartbeat.
+import Type, { type Static } from 'typebox';
+import type { Kind } from './kind.ts';
+import { Condition, GROUP, Obstacle, VERSION, type ApiObject } from './meta.ts';
+
+export const POOL_TYPES = ['lvm', 'lvm-thin', 'image', 'directory'] as const;
+export type PoolType = (typeof POOL_TYPES)[number];
+
+/** Byte counts are decimal strings. */
+export const PoolStatus = Type.Object({
+  type: Type.Enum([...POOL_TYPES]),
+  uuid: Type.Optional(Type.String()),
+  /** What may be booked: the file system's size less the reserve, times the overcommit; absent: unlimited. */
+  capacity: Type.Optional(Type.String()),
+  /** Sum of the sizes of all copies, stale and incoming ones too. */
+  booked: Type.Optional(Type.String()),
+  /** What a new copy may be as large as. */
+  free: Type.Optional(Type.String()),
+  /** Real size and use of what is underneath. */
+  size: Type.Optional(Type.String()),
+  used: Type.Optional(Type.String()),
+  thin: Type.Optional(Type.Boolean()),
+  /** It can hold points in time, so that a move copies while the application writes. */
+  points: Type.Optional(Type.Boolean()),
+  healthy: Type.Boolean(),
+  obstacle: Type.Optional(Obstacle),
+  /** What lies in the pool and is no copy of a known volume: listed, never touched. */
+  foreign: Type.Optional(Type.Array(Type.String())),
+});
+export type PoolStatus = Static<typeof PoolStatus>;
+
+export const StorageNodeSpec = Type.Object({
+  unschedulable: Type.Optional(Type.Boolean({ description: 'No new volumes and no moves to this node.' })),
+});
+export type StorageNodeSpec = Static<typeof StorageNodeSpec>;
+
+export const StorageNodeStatus = Type.Object({
+  /** Stable with the node's disks, whatever the machine is called. */
+  nodeId: Type.Optional(Type.String()),
+  agentVersion: Type.Optional(Type.String()),
+  kernel: Type.Optional(Type.String()),
+  /** Where its agent serves volume data to other agents; absent: nowhere now. */
+  transfer: Type.Optional(Type.Object({ address: Type.String(), port: Type.Integer() })),
+  /** Path of the agent's local socket, for commands on the same machine. */
+  socket: Type.Optional(Type.String()),
+  /** Kernel and mkfs features that a volume may depend on. */
+  filesystems: Type.Optional(Type.Array(Type.String())),
+  /** It can attach and mount: runs as root and has loop devices. */
+  canMount: Type.Optional(Type.Boolean()),
+  pools: Type.Optional(Type.Record(Type.String(), PoolStatus)),
+  conditions: Type.Optional(Type.Array(Condition)),
+});
+export type StorageNodeStatus = Static<typeof StorageNodeStatus>;
+
+export interface StorageNode extends ApiObject {
+  spec?: StorageNodeSpec;
+  status?: StorageNodeStatus;
+}
+
+export const StorageNodes: Kind<StorageNode> = {
+  group: GROUP,
+  version: VERSION,
+  kind: 'StorageNode',
+  plural: 'storagenodes',
+  singular: 'storagenode',
+  shortNames: ['fnode'],
+  scope: 'Cluster',
+  schema: { spec: StorageNodeSpec, status: StorageNodeStatus },
+  statusSubresource: true,
+  rules: [],
+  columns: [
+    { name: 'Ready', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].status' },
+    { name: 'Reason', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].reason' },
+    { name: 'Address', type: 'string', jsonPath: '.status.transfer.address' },
+    { name: 'Version', type: 'string', jsonPath: '.status.agentVersion', priority: 1 },
+    { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+  ],
+};

@@ -1,0 +1,123 @@
+// Volume: what is stored, how large, and which copy of it may be served where. `spec.{node, epoch, copy, move}` is the only commit
+// point of a move: one compare-and-swap of these four moves the volume.
+import Type, { type Static } from 'typebox';
+import type { Kind } from './kind.ts';
+import { Condition, GROUP, Obstacle, VERSION, type ApiObject } from './meta.ts';
+import { DURATION_PATTERN, ID_PATTERN, NAME_PATTERN, POOL_NAME_PATTERN } from './names.ts';
+import { QUANTITY_PATTERN } from './quantity.ts';
+
+/**
+ * incoming: being filled · active: may be served · retired: fenced, its Move not committed · standby: a verified older generation ·
+ * stale: superseded, kept and then wiped.
+ */
+export const COPY_ROLES = ['incoming', 'active', 'retired', 'standby', 'stale'] as const;
+export type CopyRole = (typeof COPY_ROLES)[number];
+
+/** One volume's bytes in one pool, as its node reports them. `ordered` is the controller's: room was asked, nothing is on disk yet. */
+export const CopyStatus = Type.Object({
+  node: Type.String(),
+  pool: Type.String(),
+  role: Type.Enum(['ordered', ...COPY_ROLES]),
+  epoch: Type.Optional(Type.Integer({ minimum: 0 })),
+  /** Real size and what of it is allocated, bytes. */
+  size: Type.Optional(Type.String()),
+  allocated: Type.Optional(Type.String()),
+  formatted: Type.Optional(Type.Boolean()),
+  /** Once true, an absent copy is an error and is never made again. */
+  created: Type.Optional(Type.Boolean()),
+  /** Where it is published on its node; empty when nobody uses it. */
+  published: Type.Optional(Type.Array(Type.String())),
+  /** Its device node while attached. */
+  device: Type.Optional(Type.String()),
+  obstacle: Type.Optional(Obstacle),
+});
+export type CopyStatus = Static<typeof CopyStatus>;
+
+export const FILESYSTEMS = ['ext4', 'xfs', 'btrfs'] as const;
+export type Filesystem = (typeof FILESYSTEMS)[number];
+
+export const VolumeSpec = Type.Object({
+  size: Type.String({
+    pattern: QUANTITY_PATTERN,
+    maxLength: 40,
+    description: 'Size asked for, in bytes or with a suffix (10Gi). Grows only; the real size is in status.',
+  }),
+  pool: Type.Optional(
+    Type.String({
+      pattern: POOL_NAME_PATTERN,
+      maxLength: 63,
+      description: 'Name of the pool. Default: the only pool of the cluster, if there is one.',
+    }),
+  ),
+  volumeMode: Type.Optional(Type.Enum(['Filesystem', 'Block'], { default: 'Filesystem' })),
+  filesystem: Type.Optional(Type.Enum([...FILESYSTEMS], { default: 'ext4' })),
+  allowedPause: Type.Optional(
+    Type.String({ pattern: DURATION_PATTERN, maxLength: 40, description: 'Longest pause of the application that a move may cause (2s).' }),
+  ),
+  transferBandwidth: Type.Optional(
+    Type.String({ pattern: QUANTITY_PATTERN, maxLength: 40, description: 'Bytes a second that a move of this volume may use.' }),
+  ),
+  retainSource: Type.Optional(
+    Type.String({ pattern: DURATION_PATTERN, maxLength: 40, description: 'How long the superseded copy is kept after a move (24h).' }),
+  ),
+  wipe: Type.Optional(Type.Enum(['none', 'discard', 'zero'], { description: 'What happens to the bytes of a removed copy.' })),
+  node: Type.Optional(Type.String({ pattern: NAME_PATTERN, maxLength: 253, description: 'The node whose copy may be served.' })),
+  epoch: Type.Optional(Type.Integer({ minimum: 0, description: 'Counts changes of placement; a copy with another epoch is not served.' })),
+  copy: Type.Optional(Type.String({ pattern: ID_PATTERN, description: 'The copy that may be served.' })),
+  move: Type.Optional(Type.String({ pattern: NAME_PATTERN, maxLength: 253, description: 'The Move that put it there.' })),
+});
+export type VolumeSpec = Static<typeof VolumeSpec>;
+
+export const VolumeStatus = Type.Object({
+  phase: Type.Optional(Type.Enum(['Pending', 'Available', 'Published', 'Blocked', 'Deleting'])),
+  /** Real size of the active copy, bytes. */
+  capacity: Type.Optional(Type.String()),
+  copies: Type.Optional(Type.Record(Type.String(), CopyStatus)),
+  obstacle: Type.Optional(Obstacle),
+  conditions: Type.Optional(Type.Array(Condition)),
+});
+export type VolumeStatus = Static<typeof VolumeStatus>;
+
+export interface Volume extends ApiObject {
+  spec: VolumeSpec;
+  status?: VolumeStatus;
+}
+
+/** Held until no copy of the volume is reported by any node. */
+export const VOLUME_FINALIZER = 'flock.dev/copies';
+
+export const Volumes: Kind<Volume> = {
+  group: GROUP,
+  version: VERSION,
+  kind: 'Volume',
+  plural: 'volumes',
+  singular: 'volume',
+  shortNames: ['fvol'],
+  scope: 'Cluster',
+  schema: { spec: VolumeSpec, status: VolumeStatus },
+  statusSubresource: true,
+  rules: [
+    { path: 'spec.size', rule: 'isQuantity(self) && quantity(self).isGreaterThan(quantity("0"))', message: 'size must be more than 0' },
+    { path: 'spec.size', rule: '!quantity(self).isGreaterThan(quantity("8Ei"))', message: 'size must not be above 8Ei' },
+    { path: 'spec.size', rule: '!quantity(oldSelf).isGreaterThan(quantity(self))', message: 'a volume cannot shrink' },
+    { path: 'spec', rule: 'self.?pool == oldSelf.?pool || !oldSelf.?pool.hasValue()', message: 'pool cannot change' },
+    { path: 'spec', rule: 'self.?volumeMode == oldSelf.?volumeMode', message: 'volumeMode cannot change' },
+    { path: 'spec', rule: 'self.?filesystem == oldSelf.?filesystem', message: 'filesystem cannot change' },
+    { path: 'spec', rule: '!oldSelf.?epoch.hasValue() || self.?epoch.orValue(0) >= oldSelf.epoch', message: 'epoch cannot go back' },
+    {
+      path: 'spec',
+      rule: 'self.?epoch == oldSelf.?epoch ? (!oldSelf.?epoch.hasValue() || self.?node == oldSelf.?node && self.?copy == oldSelf.?copy) : true',
+      message: 'node and copy change only together with epoch; to move a volume, create a Move',
+    },
+  ],
+  columns: [
+    { name: 'Size', type: 'string', jsonPath: '.spec.size' },
+    { name: 'Pool', type: 'string', jsonPath: '.spec.pool' },
+    { name: 'Node', type: 'string', jsonPath: '.spec.node' },
+    { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
+    { name: 'Reason', type: 'string', jsonPath: '.status.obstacle.reason' },
+    { name: 'Epoch', type: 'integer', jsonPath: '.spec.epoch', priority: 1 },
+    { name: 'Copy', type: 'string', jsonPath: '.spec.copy', priority: 1 },
+    { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+  ],
+};

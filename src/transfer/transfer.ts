@@ -1,0 +1,143 @@
+// What moves data between two agents: the shapes that sender, receiver and their callers share. The target dials the source and pulls;
+// the source answers only what its authoriser allows for this peer after a fresh read of the record.
+import type { Clock } from '../model/clock.ts';
+import type { CrashPoint } from '../model/crash.ts';
+import type { Verified } from '../model/move.ts';
+import type { CopyName, Pool } from '../pools/pool.ts';
+
+/** A node's certificate, as PEM. Asked for at every handshake, so that a renewed one is used without a restart. */
+export interface NodeIdentity {
+  cluster: string;
+  node: string;
+  key: string;
+  certificate: string;
+  authority: string;
+}
+
+/** The first frame of a connection: for what the target comes. */
+export interface Hello {
+  protocol: 1;
+  purpose: 'round' | 'scrub';
+  move: string;
+  moveUid: string;
+  volumeUid: string;
+  /** Id of the source's copy. */
+  copy: string;
+  epoch: number;
+}
+
+/** What the source serves after it looked at the record. */
+export interface Offer {
+  pool: Pool;
+  copy: CopyName;
+  /** The copy is fenced: `live` may be served as the final state. */
+  fenced: boolean;
+}
+
+/** Throws a FlockError (Forbidden, Conflict, NotFound) to refuse; the peer is told its reason and message. */
+export type Authorize = (hello: Hello, peer: { node: string }) => Promise<Offer>;
+
+export interface Log {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+export interface SourceServer {
+  address: string;
+  port: number;
+  /** Drops what this node serves for a move, at once. */
+  drop(moveUid: string): void;
+  close(): Promise<void>;
+}
+
+export interface SourceOptions {
+  listen: { host: string; port: number };
+  identity: () => NodeIdentity;
+  authorize: Authorize;
+  clock: Clock;
+  log: Log;
+  crash: CrashPoint;
+  onBytes?: (bytes: number) => void;
+}
+
+export interface Progress {
+  round: number;
+  bytesTotal: bigint;
+  bytesDone: bigint;
+  /** Payload that crossed the wire in this round, in this process's attempt. */
+  bytesSent: bigint;
+  /** What an earlier attempt had written and the journal proved. */
+  bytesResumed: bigint;
+  rate: number;
+  /** What it is doing: comparing hashes, copying, reading back. */
+  activity: 'preparing' | 'comparing' | 'copying' | 'verifying';
+}
+
+export interface PullOptions {
+  source: { host: string; port: number; node: string };
+  /** Address of this node to dial from: the transfer network's. */
+  localAddress?: string;
+  identity: () => NodeIdentity;
+  hello: Hello;
+  target: {
+    pool: Pool;
+    copy: CopyName;
+    /** Made for this move and never written by another: what was not written reads as zeros. */
+    fresh: boolean;
+  };
+  /** Bytes a second, null for no limit; asked often, so that it can be changed while a round runs. */
+  limit: () => number | null;
+  onProgress: (progress: Progress) => void;
+  signal: AbortSignal;
+  clock: Clock;
+  log: Log;
+  crash: CrashPoint;
+}
+
+export interface RoundOrder {
+  round: number;
+  /** The source is fenced: the round ends at its live bytes, and its read-back is the proof. */
+  final: boolean;
+}
+
+export interface RoundReport {
+  round: number;
+  bytesTotal: bigint;
+  bytesSent: bigint;
+  bytesResumed: bigint;
+  frames: number;
+  /** What the source's copy has allocated, bytes. */
+  allocated: bigint;
+  /** Changed at the source since this round's point; null: its pool cannot tell. */
+  dirty: bigint | null;
+  /** Root that both sides computed and that agreed; null for a final round that sent only a delta. */
+  root: string | null;
+  /** Payload bytes a second, over the copying of this round. */
+  rate: number;
+  /** Only of a final round. */
+  verified: Verified | null;
+}
+
+/** What the journal on the target's pool proves of an incoming copy. */
+export interface JournalState {
+  moveUid: string;
+  completeRound: number | null;
+  /** Root of the last complete round that compared one. */
+  root: string | null;
+  verified: Verified | null;
+  /** Over all rounds and attempts. */
+  bytesSent: bigint;
+  bytesResumed: bigint;
+  rounds: bigint[];
+}
+
+export interface ScrubReport {
+  leaves: number;
+  /** Leaves that differed and were pulled again. */
+  repaired: number;
+  /** Leaves that differed and that the application has overwritten since, so that they could not be judged. */
+  overwritten: number;
+  root: string;
+}
