@@ -68,8 +68,9 @@ export const Incoming = Type.Object({
   reserved: Type.Optional(Type.Boolean()),
   /** Round that `bytes…` speak of. */
   round: Type.Optional(Type.Integer()),
-  /** Last round that is whole, durable and verified. */
+  /** Last round that is whole, durable and verified, and since when. */
   completeRound: Type.Optional(Type.Integer()),
+  completedAt: Type.Optional(Type.String({ format: 'date-time' })),
   bytesTotal: Type.Optional(Type.String()),
   bytesDone: Type.Optional(Type.String()),
   bytesLeft: Type.Optional(Type.String()),
@@ -109,6 +110,8 @@ export const MoveStatus = Type.Object({
   target: Type.Optional(Place),
   /** The target copy is one that superseded or cancelled moves left there; its bytes are compared, not trusted. */
   reused: Type.Optional(Type.Boolean()),
+  /** How a cancelled move is to end, and why. */
+  ending: Type.Optional(Type.Object({ phase: Type.Enum(['Cancelled', 'Failed']), reason: Type.String(), message: Type.String() })),
   /** The superseded copy may be removed now: set once it is no longer kept. */
   release: Type.Optional(Type.Boolean()),
   obstacle: Type.Optional(Obstacle),

@@ -1,0 +1,354 @@
+// What a node's agent does next about one volume, from what its disks and the records say. Rule 1 (at most one writable copy), rule 2
+// (nothing destroyed before its successor stands) and rule 6 (never made again on a guess) are judged here. Pure.
+import type { CopyLabel } from '../model/label.ts';
+import type { Stored } from '../model/meta.ts';
+import type { Move } from '../model/move.ts';
+import type { JournalProof } from '../model/proof.ts';
+import { parseSize } from '../model/quantity.ts';
+import type { CopyStatus, Volume } from '../model/volume.ts';
+import { asksToCancel, copiesOf, hasEnded, isCommitted, isDeleting, isFencing, isUnfinished, phaseOf, type Why } from './observed.ts';
+
+export interface CopyOnDisk {
+  id: string;
+  pool: string;
+  label: CopyLabel;
+  size: bigint;
+  published: readonly string[];
+  held: boolean;
+  /** What the journal of an incoming copy proves. */
+  proof: JournalProof | null;
+}
+
+export interface CopiesSeen {
+  node: string;
+  /** The uid that the copies belong to. */
+  uid: string;
+  /** A fresh read; null: no such record, or one of another uid. */
+  volume: Stored<Volume> | null;
+  /** All moves of this volume that are recorded. */
+  moves: readonly Stored<Move>[];
+  copies: readonly CopyOnDisk[];
+  /** Pools that could be read just now: what they do not show is not there. */
+  pools: ReadonlySet<string>;
+}
+
+export type CopyStep =
+  | { step: 'create'; copy: string; pool: string; size: bigint; role: 'active' | 'incoming'; epoch: number; moveUid?: string }
+  | {
+      step: 'relabel';
+      copy: string;
+      label: Partial<Pick<CopyLabel, 'role' | 'epoch' | 'moveUid'>>;
+      report?: { move: string; outgoing: { unfencedEpoch: number } };
+    }
+  | { step: 'reserved'; copy: string; move: string }
+  | { step: 'fence'; copy: string; move: string; epoch: number }
+  | { step: 'pull'; copy: string; move: string; round: number; final: boolean; fresh: boolean }
+  | { step: 'activate'; copy: string; move: string; epoch: number }
+  | { step: 'scrub'; copy: string; move: string }
+  | { step: 'grow'; copy: string; size: bigint }
+  | { step: 'remove'; copy: string }
+  /** The record's entry of a copy that is proven absent. */
+  | { step: 'dropEntry'; copy: string }
+  | { step: 'blocked'; copy: string; why: Why };
+
+/** Steps for every copy of the volume that this node has or should have, in the order to take them. */
+export function nextCopySteps(seen: CopiesSeen): CopyStep[] {
+  const { volume } = seen;
+  if (!volume)
+    return seen.copies.map(({ id }) =>
+      blocked(id, 'Orphan', 'no Volume record speaks of this copy; it is kept. Remove it by hand when it is not needed'),
+    );
+  const onDisk = new Set(seen.copies.map(({ id }) => id));
+  const mine = Object.entries(copiesOf(volume)).filter(([, entry]) => entry.node === seen.node);
+  const missing = mine
+    .filter(([id, entry]) => !onDisk.has(id) && seen.pools.has(entry.pool))
+    .map(([id, entry]) => absent(seen, volume, id, entry));
+  return [...missing, ...seen.copies.map((copy) => present(seen, volume, copy))].filter((step) => step !== null);
+}
+
+const blocked = (copy: string, reason: string, message: string): CopyStep => ({ step: 'blocked', copy, why: { reason, message } });
+
+const isNamed = (seen: CopiesSeen, volume: Volume, copy: string): boolean => volume.spec.node === seen.node && volume.spec.copy === copy;
+
+/** The unfinished move that has this copy as its target. */
+const fillingMove = (seen: CopiesSeen, copy: string): Stored<Move> | undefined =>
+  seen.moves.find(
+    (move) =>
+      isUnfinished(move) &&
+      move.status?.target?.copy === copy &&
+      move.status.target.node === seen.node &&
+      move.status.volumeUid === seen.uid,
+  );
+
+/** The unfinished move that has this copy as its source. */
+const leavingMove = (seen: CopiesSeen, copy: string): Stored<Move> | undefined =>
+  seen.moves.find(
+    (move) =>
+      isUnfinished(move) &&
+      move.status?.source?.copy === copy &&
+      move.status.source.node === seen.node &&
+      move.status.volumeUid === seen.uid,
+  );
+
+// ---- recorded, but not on the disk ---------------------------------------------------------------------------------------------
+
+function absent(seen: CopiesSeen, volume: Stored<Volume>, id: string, entry: CopyStatus): CopyStep | null {
+  const filling = fillingMove(seen, id);
+  const wanted = !isDeleting(volume) && (isNamed(seen, volume, id) || (filling !== undefined && phaseOf(filling) === 'Reserving'));
+  if (!wanted) return filling && phaseOf(filling) !== 'Cancelling' && !isDeleting(volume) ? lost(id) : { step: 'dropEntry', copy: id };
+  if (entry.created) return lost(id);
+  const source = copiesOf(volume)[volume.spec.copy ?? ''];
+  const size = filling ? BigInt(source?.size ?? 0) : parseSize(volume.spec.size);
+  if (filling)
+    return {
+      step: 'create',
+      copy: id,
+      pool: entry.pool,
+      size,
+      role: 'incoming',
+      epoch: volume.spec.epoch ?? 0,
+      moveUid: filling.metadata.uid,
+    };
+  return { step: 'create', copy: id, pool: entry.pool, size, role: 'active', epoch: volume.spec.epoch ?? 0 };
+}
+
+const lost = (id: string): CopyStep =>
+  blocked(
+    id,
+    'CopyMissing',
+    'the record says that this copy was made here, but the pool does not have it; it is not made again. Bring its disk back, or delete the volume',
+  );
+
+// ---- on the disk ---------------------------------------------------------------------------------------------------------------
+
+function present(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): CopyStep | null {
+  const epoch = volume.spec.epoch ?? 0;
+  if (copy.label.epoch > epoch)
+    return blocked(
+      copy.id,
+      'RecordBehind',
+      `the copy's own label says epoch ${copy.label.epoch}, the record says ${epoch}: records were rolled back. Nothing is activated until a person decides`,
+    );
+  if (isDeleting(volume)) return deleting(seen, copy);
+  return isNamed(seen, volume, copy.id) ? named(seen, volume, copy) : unnamed(seen, volume, copy);
+}
+
+/** The target's copy goes first, then the source's; what is in use stays until it is not. */
+function deleting(seen: CopiesSeen, copy: CopyOnDisk): CopyStep | null {
+  const move = seen.moves.find(isUnfinished);
+  if (move && move.status?.target?.copy !== copy.id) return null;
+  if (move && phaseOf(move) !== 'Cancelling' && !isCommitted(move)) return null;
+  if (copy.published.length > 0)
+    return blocked(copy.id, 'InUse', `the volume is deleted once it is unmounted from ${copy.published.join(', ')}`);
+  return { step: 'remove', copy: copy.id };
+}
+
+function named(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): CopyStep | null {
+  const epoch = volume.spec.epoch ?? 0;
+  switch (copy.label.role) {
+    case 'active':
+      return copy.label.epoch === epoch ? serving(seen, volume, copy) : { step: 'relabel', copy: copy.id, label: { epoch } };
+    case 'retired':
+      return retired(seen, copy, epoch);
+    case 'incoming':
+      return arriving(volume, copy, epoch);
+    case 'standby':
+    case 'stale':
+      return blocked(
+        copy.id,
+        'RecordNamesOld',
+        `the record names this copy, but its label says ${copy.label.role} at epoch ${copy.label.epoch}; it is not served`,
+      );
+  }
+}
+
+/** Active as the record says: fence it, scrub it or grow it when asked. */
+function serving(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): CopyStep | null {
+  const leaving = leavingMove(seen, copy.id);
+  if (leaving && isFencing(leaving) && !isCommitted(leaving)) return fence(leaving, copy);
+  const arrived = seen.moves.find(
+    (move) => phaseOf(move) === 'Retaining' && move.status?.target?.copy === copy.id && volume.spec.move === move.metadata.name,
+  );
+  if (arrived && !isDone(arrived)) return { step: 'scrub', copy: copy.id, move: arrived.metadata.name };
+  const wanted = parseSize(volume.spec.size);
+  return wanted > copy.size && !leaving ? { step: 'grow', copy: copy.id, size: wanted } : null;
+}
+
+const isDone = (move: Move): boolean => ['Passed', 'Repaired', 'Impossible', 'Failed'].includes(move.status?.incoming?.scrub?.state ?? '');
+
+function fence(move: Stored<Move>, copy: CopyOnDisk): CopyStep | null {
+  if (asksToCancel(move)) return null;
+  return { step: 'fence', copy: copy.id, move: move.metadata.name, epoch: copy.label.epoch };
+}
+
+function retired(seen: CopiesSeen, copy: CopyOnDisk, epoch: number): CopyStep | null {
+  const move = seen.moves.find((candidate) => candidate.metadata.uid === copy.label.moveUid);
+  // The abort's swap raised the epoch: a late commit fails, so the copy may be served again.
+  if (copy.label.epoch < epoch)
+    return {
+      step: 'relabel',
+      copy: copy.id,
+      label: { role: 'active', epoch },
+      ...(move ? { report: { move: move.metadata.name, outgoing: { unfencedEpoch: epoch } } } : {}),
+    };
+  if (move && isFencing(move))
+    return copy.held && move.status?.outgoing?.fencedEpoch === epoch
+      ? null
+      : { step: 'fence', copy: copy.id, move: move.metadata.name, epoch };
+  return move && !hasEnded(move)
+    ? null
+    : blocked(
+        copy.id,
+        'FencedWithoutMove',
+        `the copy is fenced for a move that is not there any more; flockctl volume unfence gives it back`,
+      );
+}
+
+/** Named by the record, so committed. It is served only if its own journal says that it was verified for this very commit. */
+function arriving(volume: Stored<Volume>, copy: CopyOnDisk, epoch: number): CopyStep {
+  const { proof } = copy;
+  if (proof?.verified && proof.moveUid === copy.label.moveUid && proof.verified.epoch === epoch - 1)
+    return { step: 'activate', copy: copy.id, move: volume.spec.move ?? '', epoch };
+  return blocked(
+    copy.id,
+    'NotVerified',
+    'the record names this copy, but its journal does not say that it was verified for this commit; it is not served',
+  );
+}
+
+function unnamed(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): CopyStep | null {
+  switch (copy.label.role) {
+    case 'incoming':
+      return filling(seen, copy);
+    case 'active':
+    case 'retired':
+      return superseded(volume, copy);
+    case 'stale':
+      return stale(seen, volume, copy);
+    case 'standby':
+      return null;
+  }
+}
+
+function superseded(volume: Stored<Volume>, copy: CopyOnDisk): CopyStep {
+  if (copy.label.epoch === volume.spec.epoch)
+    return blocked(
+      copy.id,
+      'TwoActive',
+      `the record names copy ${volume.spec.copy} on node ${volume.spec.node} at the same epoch ${copy.label.epoch}; this one is not served`,
+    );
+  if (copy.published.length > 0)
+    return blocked(
+      copy.id,
+      'Superseded',
+      `the volume is served by node ${volume.spec.node} now; what is written here at ${copy.published.join(', ')} is lost. Unmount it`,
+    );
+  return { step: 'relabel', copy: copy.id, label: { role: 'stale' } };
+}
+
+function filling(seen: CopiesSeen, copy: CopyOnDisk): CopyStep | null {
+  const move = fillingMove(seen, copy.id);
+  if (!move) return discard(seen, copy);
+  switch (phaseOf(move)) {
+    case 'Reserving':
+      return move.status?.incoming?.reserved ? null : { step: 'reserved', copy: copy.id, move: move.metadata.name };
+    case 'Syncing':
+    case 'ReadyToCutOver':
+    case 'FinalDelta':
+    case 'Verifying':
+      return pull(move, copy);
+    case 'Cancelling':
+      return discard(seen, copy);
+    default:
+      return null;
+  }
+}
+
+function pull(move: Stored<Move>, copy: CopyOnDisk): CopyStep | null {
+  const round = move.status?.round ?? 0;
+  const final = phaseOf(move) === 'FinalDelta' || phaseOf(move) === 'Verifying';
+  const done = move.status?.incoming?.completeRound === round && (!final || move.status.incoming.verified?.epoch === move.status.epoch);
+  return done ? null : { step: 'pull', copy: copy.id, move: move.metadata.name, round, final, fresh: !(move.status?.reused ?? false) };
+}
+
+/** An incoming copy never was the volume: what it came from is. One that was a superseded copy before is kept as that. */
+function discard(seen: CopiesSeen, copy: CopyOnDisk): CopyStep {
+  const keeper = seen.moves.find((move) => move.status?.source?.copy === copy.id && phaseOf(move) === 'Retaining');
+  return keeper
+    ? { step: 'relabel', copy: copy.id, label: { role: 'stale', moveUid: keeper.metadata.uid } }
+    : { step: 'remove', copy: copy.id };
+}
+
+function stale(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): CopyStep | null {
+  const next = fillingMove(seen, copy.id);
+  if (next && phaseOf(next) === 'Reserving')
+    return { step: 'relabel', copy: copy.id, label: { role: 'incoming', epoch: volume.spec.epoch ?? 0, moveUid: next.metadata.uid } };
+  if (next) return blocked(copy.id, 'NotIncoming', `move ${next.metadata.name} is to fill this copy, but its label says stale`);
+  const keeper = seen.moves.find((move) => move.metadata.uid === copy.label.moveUid);
+  return keeper?.status?.release ? { step: 'remove', copy: copy.id } : null;
+}
+
+// ---- may it be used? -----------------------------------------------------------------------------------------------------------
+
+export interface PublishSeen {
+  node: string;
+  volume: Stored<Volume> | null;
+  moves: readonly Stored<Move>[];
+  /** The copy that the record names, as it lies on this node's disk. */
+  copy: CopyOnDisk | null;
+  /** The agent renewed its Lease within its duration. */
+  leaseFresh: boolean;
+}
+
+/** Rule 1: why this node may not serve the volume now, or null when it may. */
+export function whyNotPublish(seen: PublishSeen): Why | null {
+  const { volume, node, copy } = seen;
+  if (!volume) return { reason: 'VolumeNotFound', message: 'there is no such volume; flockctl volume list shows the volumes' };
+  const name = volume.metadata.name;
+  if (isDeleting(volume)) return { reason: 'VolumeDeleted', message: `volume ${name} is being deleted` };
+  if (volume.spec.node === undefined)
+    return { reason: 'NotPlaced', message: `volume ${name} has no node yet: ${volume.status?.obstacle?.message ?? 'wait a moment'}` };
+  if (volume.spec.node !== node)
+    return {
+      reason: 'OtherNode',
+      message: `volume ${name} is on node ${volume.spec.node}; mount it there, or move it: flockctl move ${name} --to ${node}`,
+    };
+  if (!seen.leaseFresh)
+    return {
+      reason: 'LeaseLost',
+      message: `node ${node} has not reached the server within its Lease's duration; it starts nothing new until it does`,
+    };
+  const fencing = seen.moves.find((move) => isFencing(move) && move.status?.volumeUid === volume.metadata.uid && !hasEnded(move));
+  if (fencing && phaseOf(fencing) !== 'Activating' && !isCommitted(fencing))
+    return {
+      reason: 'Moving',
+      message: `volume ${name} is being cut over to node ${fencing.spec.target} (move ${fencing.metadata.name}); mount it there in a moment`,
+    };
+  return whyNotCopy(volume, copy);
+}
+
+function whyNotCopy(volume: Stored<Volume>, copy: CopyOnDisk | null): Why | null {
+  const name = volume.metadata.name;
+  if (!copy)
+    return {
+      reason: 'CopyMissing',
+      message: `the pool has no copy ${volume.spec.copy} of volume ${name}${volume.status?.obstacle ? `: ${volume.status.obstacle.message}` : ' yet'}`,
+    };
+  const { role, epoch } = copy.label;
+  if (epoch > (volume.spec.epoch ?? 0))
+    return {
+      reason: 'RecordBehind',
+      message: `the copy's label says epoch ${epoch}, the record of ${name} ${volume.spec.epoch}: records were rolled back`,
+    };
+  if (role !== 'active')
+    return {
+      reason: 'NotActive',
+      message: `the copy of ${name} on this node is ${role}, not active; flockctl volume show ${name} says what it waits for`,
+    };
+  if (epoch !== volume.spec.epoch)
+    return {
+      reason: 'EpochBehind',
+      message: `the copy of ${name} is at epoch ${epoch}, the record at ${volume.spec.epoch}; try again in a moment`,
+    };
+  return null;
+}

@@ -1,0 +1,381 @@
+// What the controller's next step of a Move is, from one observation. Total: every phase has its function; docs/moves.md tells the same as
+// a table. Pure: no I/O, no clock of its own.
+import type { Stored } from '../model/meta.ts';
+import type { Move, MovePhase, MoveStatus } from '../model/move.ts';
+import { durationMs } from '../model/names.ts';
+import { humanBytes, parseQuantity } from '../model/quantity.ts';
+import type { StorageNode } from '../model/storage-node.ts';
+import type { Volume } from '../model/volume.ts';
+import { asksToCancel, copiesOf, copyIdFrom, isDeleting, isPublished, isReady, phaseOf, type Why } from './observed.ts';
+import { whyNot } from './placement.ts';
+
+export interface MoveSeen {
+  move: Stored<Move>;
+  /** The volume of that name; another uid than the move's means that the move's volume is gone. */
+  volume: Stored<Volume> | null;
+  source: StorageNode | null;
+  target: StorageNode | null;
+  /** Another unfinished Move of this volume that came first. */
+  earlier: string | null;
+  /** A later Move that uses the superseded copy as its target. */
+  successor: string | null;
+  /** Moves that copy now, from the source, to the target, in all; without this one. */
+  copying: { from: number; to: number; all: number };
+  caps: Caps;
+  now: number;
+}
+
+export interface Caps {
+  perNode: number;
+  all: number;
+  maxRounds: number;
+  maxAttempts: number;
+  /** Pause between idle rounds, and how long a source may stay fenced without a proof, ms. */
+  idleRoundMs: number;
+  fencedMs: number;
+}
+
+export const DEFAULT_CAPS: Caps = { perNode: 1, all: 16, maxRounds: 8, maxAttempts: 3, idleRoundMs: 10_000, fencedMs: 600_000 };
+export const DEFAULTS = { allowedPause: '2s', retainSource: '24h', stallPolicy: 'Wait' } as const;
+
+export type MoveStep =
+  | { step: 'wait'; why: Why | null; againMs?: number }
+  | { step: 'accept'; status: Required<Pick<MoveStatus, 'volumeUid' | 'epoch' | 'pool' | 'source' | 'target' | 'reused'>> }
+  | { step: 'round'; phase: 'Syncing' | 'ReadyToCutOver'; round: number }
+  | { step: 'phase'; phase: Exclude<MovePhase, 'Fencing' | 'Done' | 'Cancelled' | 'Failed'>; why?: Why }
+  | { step: 'fence' }
+  | { step: 'finalDelta'; round: number }
+  | { step: 'commit' }
+  | { step: 'published'; pauseMs: number }
+  | { step: 'release' }
+  | { step: 'cancel'; ending: NonNullable<MoveStatus['ending']> }
+  /** Swap the volume's epoch at the same copy, so that a late commit fails and the source may be used again. */
+  | { step: 'unfence' }
+  /** The source was given back at this epoch; go on from there. */
+  | { step: 'resume'; epoch: number; round: number }
+  | { step: 'end'; phase: 'Done' | 'Cancelled' | 'Failed'; why: Why | null }
+  | { step: 'forget' };
+
+export function nextMoveStep(seen: MoveSeen): MoveStep {
+  return STEPS[phaseOf(seen.move)](seen);
+}
+
+const wait = (why: Why | null = null, againMs?: number): MoveStep => ({ step: 'wait', why, ...(againMs === undefined ? {} : { againMs }) });
+const statusOf = (seen: MoveSeen): MoveStatus => seen.move.status ?? {};
+const incomingOf = (seen: MoveSeen): NonNullable<MoveStatus['incoming']> => statusOf(seen).incoming ?? {};
+const ownVolume = (seen: MoveSeen): Stored<Volume> | null =>
+  seen.volume && (statusOf(seen).volumeUid === undefined || seen.volume.metadata.uid === statusOf(seen).volumeUid) ? seen.volume : null;
+
+const STEPS: { [P in MovePhase]: (seen: MoveSeen) => MoveStep } = {
+  Pending: pending,
+  Reserving: (seen) => beforeCommit(seen) ?? reserving(seen),
+  Syncing: (seen) => beforeCommit(seen) ?? syncing(seen),
+  ReadyToCutOver: (seen) => beforeCommit(seen) ?? readyToCutOver(seen),
+  Fencing: (seen) => beforeCommit(seen) ?? fencing(seen),
+  FinalDelta: (seen) => beforeCommit(seen) ?? finalDelta(seen),
+  Verifying: (seen) => beforeCommit(seen) ?? verifying(seen),
+  Committed: () => ({ step: 'phase', phase: 'Activating' }),
+  Activating: activating,
+  Published: () => ({ step: 'phase', phase: 'Retaining' }),
+  Retaining: retaining,
+  Cancelling: cancelling,
+  Done: ended,
+  Cancelled: ended,
+  Failed: ended,
+};
+
+function ended(seen: MoveSeen): MoveStep {
+  return isDeleting(seen.move) ? { step: 'forget' } : wait();
+}
+
+// ---- before anything is written ------------------------------------------------------------------------------------------------
+
+function pending(seen: MoveSeen): MoveStep {
+  const { move, volume } = seen;
+  if (asksToCancel(move)) return { step: 'end', phase: 'Cancelled', why: { reason: 'CancelAsked', message: 'cancelled before it began' } };
+  if (!volume)
+    return wait({ reason: 'VolumeNotFound', message: `there is no volume "${move.spec.volume}"; flockctl volume list shows the volumes` });
+  if (isDeleting(volume))
+    return { step: 'end', phase: 'Cancelled', why: { reason: 'VolumeDeleted', message: `volume ${move.spec.volume} is being deleted` } };
+  const { node, copy, epoch, pool } = volume.spec;
+  if (!node || !copy || epoch === undefined || !pool || copiesOf(volume)[copy]?.role !== 'active')
+    return wait({ reason: 'VolumeNotReady', message: `volume ${move.spec.volume} has no usable copy yet` });
+  if (node === move.spec.target)
+    return {
+      step: 'end',
+      phase: 'Failed',
+      why: { reason: 'TargetIsSource', message: `volume ${move.spec.volume} is on node ${node} already` },
+    };
+  return pendingOn(seen, volume) ?? { step: 'accept', status: accepted(seen, volume, { node, copy, epoch, pool }) };
+}
+
+function pendingOn(seen: MoveSeen, volume: Stored<Volume>): MoveStep | null {
+  const { move, copying, caps } = seen;
+  if (seen.earlier) return wait({ reason: 'Queued', message: `move ${seen.earlier} of the same volume comes first` });
+  const from = volume.spec.node ?? '';
+  const refusal = whyNotReachable('Source', from, seen.source) ?? whyNot(move.spec.target, seen.target, needOf(volume, move.spec.target));
+  if (refusal) return wait(refusal);
+  if (copying.from >= caps.perNode)
+    return wait({ reason: 'Queued', message: `node ${from} is sending ${copying.from} other volume(s); at most ${caps.perNode} at once` });
+  if (copying.to >= caps.perNode)
+    return wait({
+      reason: 'Queued',
+      message: `node ${move.spec.target} is receiving ${copying.to} other volume(s); at most ${caps.perNode} at once`,
+    });
+  if (copying.all >= caps.all) return wait({ reason: 'Queued', message: `${copying.all} moves are copying; at most ${caps.all} at once` });
+  return null;
+}
+
+function needOf(volume: Volume, target: string): { pool: string; size: bigint; filesystem: string | null } {
+  const size = BigInt(copiesOf(volume)[volume.spec.copy ?? '']?.size ?? 0);
+  return {
+    pool: volume.spec.pool ?? '',
+    size: reusableCopy(volume, target) ? 0n : size,
+    filesystem: volume.spec.volumeMode === 'Block' ? null : (volume.spec.filesystem ?? 'ext4'),
+  };
+}
+
+/** A superseded copy of this volume on the target: a move back sends only what differs. */
+function reusableCopy(volume: Volume, target: string): string | null {
+  const found = Object.entries(copiesOf(volume)).find(
+    ([, copy]) => copy.node === target && copy.role === 'stale' && copy.pool === volume.spec.pool,
+  );
+  return found ? found[0] : null;
+}
+
+function accepted(
+  seen: MoveSeen,
+  volume: Stored<Volume>,
+  at: { node: string; copy: string; epoch: number; pool: string },
+): Extract<MoveStep, { step: 'accept' }>['status'] {
+  const reused = reusableCopy(volume, seen.move.spec.target);
+  return {
+    volumeUid: volume.metadata.uid,
+    epoch: at.epoch,
+    pool: at.pool,
+    source: { node: at.node, copy: at.copy },
+    target: { node: seen.move.spec.target, copy: reused ?? copyIdFrom(seen.move.metadata.uid) },
+    reused: reused !== null,
+  };
+}
+
+// ---- between the first write and the commit ------------------------------------------------------------------------------------
+
+/** What ends or turns any phase before the commit. */
+function beforeCommit(seen: MoveSeen): MoveStep | null {
+  const volume = ownVolume(seen);
+  if (!volume || isDeleting(volume))
+    return cancel('Cancelled', 'VolumeDeleted', `volume ${seen.move.spec.volume} was deleted during the move`);
+  if (asksToCancel(seen.move)) return cancel('Cancelled', 'CancelAsked', 'cancelled by request');
+  if (volume.spec.epoch === statusOf(seen).epoch) return null;
+  // Somebody swapped the volume: this move did (its answer was lost), or a takeover or an earlier abort did.
+  if (isOurs(seen, volume)) return { step: 'phase', phase: 'Committed' };
+  return cancel(
+    'Failed',
+    'Superseded',
+    `the volume's placement changed during the move: it is at epoch ${volume.spec.epoch}, the move began at ${statusOf(seen).epoch}`,
+  );
+}
+
+const isOurs = (seen: MoveSeen, volume: Volume): boolean =>
+  volume.spec.move === seen.move.metadata.name &&
+  volume.spec.copy === statusOf(seen).target?.copy &&
+  volume.spec.epoch === (statusOf(seen).epoch ?? 0) + 1;
+
+const wasGivenBack = (seen: MoveSeen, volume: Volume): boolean =>
+  volume.spec.copy === statusOf(seen).source?.copy && volume.spec.epoch === (statusOf(seen).epoch ?? 0) + 1;
+
+const cancel = (phase: 'Cancelled' | 'Failed', reason: string, message: string): MoveStep => ({
+  step: 'cancel',
+  ending: { phase, reason, message },
+});
+
+function reserving(seen: MoveSeen): MoveStep {
+  if (!incomingOf(seen).reserved) return wait(obstacleOf(seen));
+  return coldWithoutPoints(seen) ? { step: 'fence' } : { step: 'round', phase: 'Syncing', round: 0 };
+}
+
+/** A pool without points would have to read everything twice; with nobody using the volume, once is enough. */
+function coldWithoutPoints(seen: MoveSeen): boolean {
+  const { pool, source } = statusOf(seen);
+  const points = seen.source?.status?.pools?.[pool ?? '']?.points ?? false;
+  return !points && !isPublished(seen.volume as Volume, source?.copy ?? '');
+}
+
+function syncing(seen: MoveSeen): MoveStep {
+  const round = statusOf(seen).round ?? 0;
+  if (incomingOf(seen).completeRound !== round) return wait(obstacleOf(seen));
+  if (!sourcePublished(seen)) return { step: 'fence' };
+  if (fits(seen)) return { step: 'phase', phase: 'ReadyToCutOver' };
+  return hasStalled(seen, round) ? stalled(seen, round) : { step: 'round', phase: 'Syncing', round: round + 1 };
+}
+
+const sourcePublished = (seen: MoveSeen): boolean => isPublished(seen.volume as Volume, statusOf(seen).source?.copy ?? '');
+
+const allowedPauseMs = (seen: MoveSeen): number =>
+  durationMs(seen.move.spec.allowedPause ?? seen.volume?.spec.allowedPause ?? DEFAULTS.allowedPause);
+
+/** How long the rest would take at the rate just seen, ms. A source that cannot tell what changed has to compare everything. */
+export function restMs(incoming: NonNullable<MoveStatus['incoming']>): number {
+  const rest = BigInt(incoming.dirty ?? incoming.allocated ?? 0);
+  const rate = BigInt(Math.max(1, incoming.rate ?? 1));
+  return Number((rest * 1000n) / rate);
+}
+
+const fits = (seen: MoveSeen): boolean => restMs(incomingOf(seen)) <= allowedPauseMs(seen);
+
+/** Too many rounds, or the last one shrank by less than a fifth. */
+function hasStalled(seen: MoveSeen, round: number): boolean {
+  const sizes = (incomingOf(seen).rounds ?? []).map(BigInt);
+  const [before, last] = [sizes.at(-2), sizes.at(-1)];
+  if (incomingOf(seen).dirty === undefined) return true;
+  return round + 1 >= seen.caps.maxRounds || (sizes.length >= 3 && before !== undefined && last !== undefined && last * 5n > before * 4n);
+}
+
+function stalled(seen: MoveSeen, round: number): MoveStep {
+  const rest = humanBytes(BigInt(incomingOf(seen).dirty ?? incomingOf(seen).allocated ?? 0));
+  const message = `the rest (${rest}) would stop the application for about ${Math.ceil(restMs(incomingOf(seen)) / 1000)} s, ${allowedPauseMs(seen) / 1000} s are allowed; allow more (spec.allowedPause, --pause), choose spec.stallPolicy CutOver, or stop the application`;
+  const policy = seen.move.spec.stallPolicy ?? DEFAULTS.stallPolicy;
+  if (policy === 'CutOver') return { step: 'phase', phase: 'ReadyToCutOver' };
+  if (policy === 'Abort') return cancel('Failed', 'Stalled', message);
+  // Nothing that cannot tell its changes gets better by another round.
+  if (incomingOf(seen).dirty === undefined) return wait({ reason: 'PauseTooLong', message });
+  return idleDue(seen)
+    ? { step: 'round', phase: 'Syncing', round: round + 1 }
+    : wait({ reason: 'PauseTooLong', message }, seen.caps.idleRoundMs);
+}
+
+function readyToCutOver(seen: MoveSeen): MoveStep {
+  const round = statusOf(seen).round ?? 0;
+  // A half-written round is finished first: the final delta starts from a whole one.
+  if (incomingOf(seen).completeRound !== round) return wait(obstacleOf(seen));
+  if (!sourcePublished(seen)) return { step: 'fence' };
+  if (incomingOf(seen).dirty !== undefined && idleDue(seen)) return { step: 'round', phase: 'ReadyToCutOver', round: round + 1 };
+  const copy = copiesOf(seen.volume as Volume)[statusOf(seen).source?.copy ?? ''];
+  const where = (copy?.published ?? []).join(', ');
+  return wait(
+    {
+      reason: 'WaitingForUnpublish',
+      message: `ready: stop the application and unmount the volume at ${where} on node ${copy?.node} (flockctl volume unmount ${seen.move.spec.volume})`,
+    },
+    seen.caps.idleRoundMs,
+  );
+}
+
+const idleDue = (seen: MoveSeen): boolean => seen.now - Date.parse(incomingOf(seen).completedAt ?? '1970-01-01') >= seen.caps.idleRoundMs;
+
+function fencing(seen: MoveSeen): MoveStep {
+  const { outgoing, epoch, round } = statusOf(seen);
+  if (outgoing?.fencedEpoch === epoch) return { step: 'finalDelta', round: round === undefined ? 0 : round + 1 };
+  // Somebody published it again before the fence stood.
+  if (sourcePublished(seen))
+    return round === undefined ? { step: 'round', phase: 'Syncing', round: 0 } : { step: 'phase', phase: 'ReadyToCutOver' };
+  return overdue(seen) ?? wait(obstacleOf(seen));
+}
+
+function finalDelta(seen: MoveSeen): MoveStep {
+  if (incomingOf(seen).completeRound === statusOf(seen).round) return { step: 'phase', phase: 'Verifying' };
+  return overdue(seen) ?? wait(obstacleOf(seen), seen.caps.fencedMs);
+}
+
+function verifying(seen: MoveSeen): MoveStep {
+  const { verified } = incomingOf(seen);
+  if (verified && verified.round === statusOf(seen).round && verified.epoch === statusOf(seen).epoch) return { step: 'commit' };
+  return overdue(seen) ?? wait(obstacleOf(seen), seen.caps.fencedMs);
+}
+
+/** The source does not stay fenced for ever: it is given back and the move tries again, a bounded number of times. */
+function overdue(seen: MoveSeen): MoveStep | null {
+  const { fencingAt, attempts = 0 } = statusOf(seen);
+  if (fencingAt === undefined || seen.now - Date.parse(fencingAt) < seen.caps.fencedMs) return null;
+  if (attempts + 1 < seen.caps.maxAttempts) return { step: 'unfence' };
+  const why = obstacleOf(seen);
+  return cancel(
+    'Failed',
+    'FencedTooLong',
+    `the last delta was not proven within ${seen.caps.fencedMs / 1000} s, ${attempts + 1} times${why ? `: ${why.message}` : ''}`,
+  );
+}
+
+// ---- what stands in the way ----------------------------------------------------------------------------------------------------
+
+/** The most telling obstacle: what an agent says, else that one does not answer. */
+function obstacleOf(seen: MoveSeen): Why | null {
+  const { source, target, outgoing, incoming } = statusOf(seen);
+  const said = outgoing?.obstacle ?? incoming?.obstacle;
+  return (
+    whyNotReachable('Source', source?.node ?? '', seen.source) ??
+    whyNotReachable('Target', target?.node ?? '', seen.target) ??
+    (said ? { reason: said.reason, message: said.message } : null)
+  );
+}
+
+function whyNotReachable(side: 'Source' | 'Target', name: string, node: StorageNode | null): Why | null {
+  if (isReady(node)) return null;
+  return {
+    reason: `${side}Unreachable`,
+    message: `the agent of the ${side.toLowerCase()} node ${name} does not answer; the move goes on by itself when it is back, or cancel it`,
+  };
+}
+
+// ---- after the commit: only forward --------------------------------------------------------------------------------------------
+
+function activating(seen: MoveSeen): MoveStep {
+  const volume = ownVolume(seen);
+  if (!volume || isDeleting(volume)) return { step: 'phase', phase: 'Retaining' };
+  const { target, epoch = 0, fencingAt } = statusOf(seen);
+  const copy = copiesOf(volume)[target?.copy ?? ''];
+  if (copy?.role !== 'active' || (copy.epoch ?? 0) < epoch + 1)
+    return wait(obstacleOf(seen) ?? (copy?.obstacle ? { reason: copy.obstacle.reason, message: copy.obstacle.message } : null));
+  return { step: 'published', pauseMs: fencingAt === undefined ? 0 : Math.max(0, seen.now - Date.parse(fencingAt)) };
+}
+
+function retaining(seen: MoveSeen): MoveStep {
+  const volume = ownVolume(seen);
+  const { source, release, committedAt } = statusOf(seen);
+  if (!volume || !copiesOf(volume)[source?.copy ?? ''] || seen.successor) return { step: 'end', phase: 'Done', why: null };
+  if (isDeleting(volume) || release) return wait(unreachableSource(seen));
+  const left = Date.parse(committedAt ?? '') + durationMs(volume.spec.retainSource ?? DEFAULTS.retainSource) - seen.now;
+  const scrub = incomingOf(seen).scrub;
+  if (scrub?.state === 'Failed')
+    return wait({ reason: 'ScrubFailed', message: scrub.message ?? 'the moved volume could not be verified; the source is kept' });
+  if (left > 0) return wait(null, left);
+  return scrub !== undefined && scrub.state !== 'Running' ? { step: 'release' } : wait(null);
+}
+
+const unreachableSource = (seen: MoveSeen): Why | null => whyNotReachable('Source', statusOf(seen).source?.node ?? '', seen.source);
+
+// ---- taken back ----------------------------------------------------------------------------------------------------------------
+
+function cancelling(seen: MoveSeen): MoveStep {
+  const volume = ownVolume(seen);
+  if (volume && isOurs(seen, volume)) return { step: 'phase', phase: 'Committed' };
+  const back = volume && !isDeleting(volume) ? sourceBack(seen, volume) : null;
+  return back ?? targetGone(seen, volume);
+}
+
+/** The source may be used again only after a swap that makes every late commit fail. */
+function sourceBack(seen: MoveSeen, volume: Volume): MoveStep | null {
+  const { source, epoch = 0, fencingAt } = statusOf(seen);
+  if (fencingAt === undefined || volume.spec.copy !== source?.copy) return null;
+  if (volume.spec.epoch === epoch) return { step: 'unfence' };
+  const copy = copiesOf(volume)[source?.copy ?? ''];
+  return copy?.role === 'active' && copy.epoch === volume.spec.epoch ? null : wait(unreachableSource(seen));
+}
+
+function targetGone(seen: MoveSeen, volume: Volume | null): MoveStep {
+  const { target, ending } = statusOf(seen);
+  const copy = volume ? copiesOf(volume)[target?.copy ?? ''] : undefined;
+  const end = ending ?? { phase: 'Cancelled', reason: 'CancelAsked', message: 'cancelled by request' };
+  // An agent that is away removes its incoming copy when it is back: nobody has to wait for that.
+  if (copy && copy.role !== 'stale' && isReady(seen.target)) return wait(null);
+  return { step: 'end', phase: end.phase, why: { reason: end.reason, message: end.message } };
+}
+
+/** Bytes a second that the move may use now, or null: the move's own limit, else the volume's. */
+export function bandwidthOf(move: Move, volume: Volume | null): number | null {
+  const text = move.spec.bandwidth ?? volume?.spec.transferBandwidth;
+  if (text === undefined) return null;
+  const limit = Number(parseQuantity(text));
+  return limit === 0 ? null : limit;
+}

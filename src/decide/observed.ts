@@ -1,0 +1,38 @@
+// Small questions about records that several decisions ask. Pure; a clock's reading is an argument.
+import type { Stored } from '../model/meta.ts';
+import type { Move, MovePhase } from '../model/move.ts';
+import type { StorageNode } from '../model/storage-node.ts';
+import type { CopyStatus, Volume } from '../model/volume.ts';
+
+/** A reason and a sentence; without the time, which the writer adds. */
+export interface Why {
+  reason: string;
+  message: string;
+}
+
+const ENDED: readonly MovePhase[] = ['Done', 'Cancelled', 'Failed'];
+const COMMITTED: readonly MovePhase[] = ['Committed', 'Activating', 'Published', 'Retaining', 'Done'];
+const COPYING: readonly MovePhase[] = ['Reserving', 'Syncing', 'Fencing', 'FinalDelta', 'Verifying'];
+const FENCED: readonly MovePhase[] = ['Fencing', 'FinalDelta', 'Verifying', 'Committed', 'Activating'];
+
+export const phaseOf = (move: Move): MovePhase => move.status?.phase ?? 'Pending';
+export const hasEnded = (move: Move): boolean => ENDED.includes(phaseOf(move));
+export const isCommitted = (move: Move): boolean => COMMITTED.includes(phaseOf(move));
+/** The volume has one at most: from the order to the target's activation. A retained source does not count. */
+export const isUnfinished = (move: Move): boolean => !hasEnded(move) && phaseOf(move) !== 'Retaining' && phaseOf(move) !== 'Published';
+/** It uses disks and wires now: what the caps count. */
+export const isCopying = (move: Move): boolean => COPYING.includes(phaseOf(move));
+/** At or past Fencing: nothing of the source may be activated. */
+export const isFencing = (move: Move): boolean => FENCED.includes(phaseOf(move));
+
+export const copiesOf = (volume: Volume): { [copy: string]: CopyStatus } => volume.status?.copies ?? {};
+export const isPublished = (volume: Volume, copy: string): boolean => (copiesOf(volume)[copy]?.published?.length ?? 0) > 0;
+export const isDeleting = (object: { metadata: { deletionTimestamp?: string } }): boolean =>
+  object.metadata.deletionTimestamp !== undefined;
+export const asksToCancel = (move: Stored<Move>): boolean => move.spec.cancel === true || isDeleting(move);
+
+export const isReady = (node: StorageNode | null): node is StorageNode =>
+  node?.status?.conditions?.some((condition) => condition.type === 'Ready' && condition.status === 'True') ?? false;
+
+/** Ids of copies are made from the object that ordered them, so that a repeated order makes the same copy. */
+export const copyIdFrom = (uid: string): string => uid.replaceAll('-', '').slice(0, 12);

@@ -1,0 +1,95 @@
+// What the controller's next step of a Volume is: adopt, place, order its first copy, tell its state, let it go. Pure.
+import type { Stored } from '../model/meta.ts';
+import { parseSize } from '../model/quantity.ts';
+import type { StorageNode } from '../model/storage-node.ts';
+import { VOLUME_FINALIZER, type CopyStatus, type Volume, type VolumeStatus } from '../model/volume.ts';
+import { copiesOf, copyIdFrom, isDeleting, isReady, type Why } from './observed.ts';
+import { onlyPool, place, whyNot } from './placement.ts';
+
+export interface VolumeSeen {
+  volume: Stored<Volume>;
+  nodes: readonly Stored<StorageNode>[];
+  /** Unfinished moves of it; one that is retaining its source counts while the volume is being deleted. */
+  moves: number;
+}
+
+type Summary = Pick<VolumeStatus, 'phase' | 'capacity'> & { obstacle: Why | null };
+
+export type VolumeStep =
+  | { step: 'adopt' }
+  /** The entry in status first, then the placement in spec, in one compare-and-swap each. */
+  | { step: 'order'; copy: string; entry: CopyStatus }
+  | { step: 'place'; node: string; copy: string; pool: string; epoch: number }
+  | { step: 'tell'; summary: Summary }
+  | { step: 'letGo' }
+  | { step: 'none' };
+
+export function nextVolumeStep(seen: VolumeSeen): VolumeStep {
+  const { volume } = seen;
+  const finalizers = volume.metadata.finalizers ?? [];
+  if (isDeleting(volume)) return leaving(seen, finalizers.includes(VOLUME_FINALIZER));
+  if (!finalizers.includes(VOLUME_FINALIZER)) return { step: 'adopt' };
+  return volume.spec.copy === undefined ? placing(seen) : tell(volume, summaryOf(seen));
+}
+
+function leaving(seen: VolumeSeen, held: boolean): VolumeStep {
+  if (!held) return { step: 'none' };
+  if (Object.keys(copiesOf(seen.volume)).length === 0 && seen.moves === 0) return { step: 'letGo' };
+  return tell(seen.volume, { ...capacityOf(seen.volume), phase: 'Deleting', obstacle: worst(seen) });
+}
+
+function placing(seen: VolumeSeen): VolumeStep {
+  const { volume } = seen;
+  const pool = volume.spec.pool ?? onlyPool(seen.nodes);
+  if (typeof pool !== 'string') return tell(volume, { phase: 'Pending', obstacle: pool });
+  const copy = copyIdFrom(volume.metadata.uid);
+  const filesystem = volume.spec.volumeMode === 'Block' ? null : (volume.spec.filesystem ?? 'ext4');
+  const need = { pool, size: parseSize(volume.spec.size), filesystem };
+  const ordered = copiesOf(volume)[copy];
+  const chosen =
+    volume.spec.node === undefined ? (ordered ? { node: ordered.node } : place(seen.nodes, need)) : pinned(seen, volume.spec.node, need);
+  if ('reason' in chosen) return tell(volume, { phase: 'Pending', obstacle: chosen });
+  if (ordered?.node !== chosen.node) return { step: 'order', copy, entry: { node: chosen.node, pool, role: 'ordered' } };
+  return { step: 'place', node: chosen.node, copy, pool, epoch: Math.max(1, volume.spec.epoch ?? 0) };
+}
+
+function pinned(seen: VolumeSeen, name: string, need: Parameters<typeof whyNot>[2]): { node: string } | Why {
+  return whyNot(name, seen.nodes.find((node) => node.metadata.name === name) ?? null, need) ?? { node: name };
+}
+
+function summaryOf(seen: VolumeSeen): Summary {
+  const { volume } = seen;
+  const copy = copiesOf(volume)[volume.spec.copy ?? ''];
+  const obstacle = worst(seen);
+  if (copy?.role !== 'active') return { phase: copy?.created && obstacle ? 'Blocked' : 'Pending', obstacle };
+  if (copy.obstacle || obstacle) return { ...capacityOf(volume), phase: 'Blocked', obstacle };
+  return { ...capacityOf(volume), phase: (copy.published ?? []).length > 0 ? 'Published' : 'Available', obstacle: null };
+}
+
+function capacityOf(volume: Volume): { capacity?: string } {
+  const capacity = copiesOf(volume)[volume.spec.copy ?? '']?.size ?? volume.status?.capacity;
+  return capacity === undefined ? {} : { capacity };
+}
+
+/** What its own copy says, else that its node does not answer. */
+function worst(seen: VolumeSeen): Why | null {
+  const { volume } = seen;
+  const copies = Object.values(copiesOf(volume));
+  const said =
+    copiesOf(volume)[volume.spec.copy ?? '']?.obstacle ?? (isDeleting(volume) ? copies.find((copy) => copy.obstacle)?.obstacle : undefined);
+  if (said) return { reason: said.reason, message: said.message };
+  const silent = copies.find((copy) => !isReady(seen.nodes.find((node) => node.metadata.name === copy.node) ?? null));
+  const concerned = silent && (isDeleting(volume) || silent.node === volume.spec.node);
+  return concerned ? { reason: 'NodeNotReady', message: `the agent of node ${silent.node} does not answer` } : null;
+}
+
+/** Only when it says something else than the record already does: an unchanged volume costs no write. */
+function tell(volume: Volume, summary: Summary): VolumeStep {
+  const { phase, capacity, obstacle } = volume.status ?? {};
+  const same =
+    phase === summary.phase &&
+    capacity === (summary.capacity ?? capacity) &&
+    obstacle?.reason === summary.obstacle?.reason &&
+    obstacle?.message === summary.obstacle?.message;
+  return same ? { step: 'none' } : { step: 'tell', summary };
+}
