@@ -144,7 +144,7 @@ export const Moves: Kind<Move> = {
   singular: 'move',
   shortNames: ['fmove'],
   scope: 'Cluster',
-  schema: { spec: MoveSpec, status: MoveStatus },
+  schema: { spec: MoveSpec, status: Type.Optional(MoveStatus) },
   statusSubresource: true,
   rules: [
     { path: 'spec.volume', rule: 'self == oldSelf', message: 'volume cannot change' },

@@ -2,7 +2,7 @@
 import { Invalid } from './errors.ts';
 import { printable } from './names.ts';
 
-export const QUANTITY_PATTERN = '^[0-9]+(\\.[0-9]+)?([kMGTPE]|[KMGTPE]i|[eE][0-9]+)?$';
+export const QUANTITY_PATTERN = '^[0-9]+(\\.[0-9]+)?([kMGTPE]|[KMGTPE]i|[eE][0-9]{1,2})?$';
 
 /** The largest size: what a signed 64-bit count of bytes can say. */
 export const LARGEST = 2n ** 63n - 1n;

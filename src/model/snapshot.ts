@@ -30,7 +30,7 @@ export const Snapshots: Kind<Snapshot> = {
   singular: 'snapshot',
   shortNames: ['fsnap'],
   scope: 'Cluster',
-  schema: { spec: SnapshotSpec, status: SnapshotStatus },
+  schema: { spec: SnapshotSpec, status: Type.Optional(SnapshotStatus) },
   statusSubresource: true,
   rules: [{ path: 'spec.volume', rule: 'self == oldSelf', message: 'volume cannot change' }],
   columns: [

@@ -65,7 +65,7 @@ export const StorageNodes: Kind<StorageNode> = {
   singular: 'storagenode',
   shortNames: ['fnode'],
   scope: 'Cluster',
-  schema: { spec: StorageNodeSpec, status: StorageNodeStatus },
+  schema: { spec: Type.Optional(StorageNodeSpec), status: Type.Optional(StorageNodeStatus) },
   statusSubresource: true,
   rules: [],
   columns: [

@@ -63,7 +63,7 @@ export const VolumeSpec = Type.Object({
   wipe: Type.Optional(Type.Enum(['none', 'discard', 'zero'], { description: 'What happens to the bytes of a removed copy.' })),
   node: Type.Optional(Type.String({ pattern: NAME_PATTERN, maxLength: 253, description: 'The node whose copy may be served.' })),
   epoch: Type.Optional(Type.Integer({ minimum: 0, description: 'Counts changes of placement; a copy with another epoch is not served.' })),
-  copy: Type.Optional(Type.String({ pattern: ID_PATTERN, description: 'The copy that may be served.' })),
+  copy: Type.Optional(Type.String({ pattern: ID_PATTERN, maxLength: 32, description: 'The copy that may be served.' })),
   move: Type.Optional(Type.String({ pattern: NAME_PATTERN, maxLength: 253, description: 'The Move that put it there.' })),
 });
 export type VolumeSpec = Static<typeof VolumeSpec>;
@@ -94,19 +94,20 @@ export const Volumes: Kind<Volume> = {
   singular: 'volume',
   shortNames: ['fvol'],
   scope: 'Cluster',
-  schema: { spec: VolumeSpec, status: VolumeStatus },
+  schema: { spec: VolumeSpec, status: Type.Optional(VolumeStatus) },
   statusSubresource: true,
   rules: [
     { path: 'spec.size', rule: 'isQuantity(self) && quantity(self).isGreaterThan(quantity("0"))', message: 'size must be more than 0' },
-    { path: 'spec.size', rule: '!quantity(self).isGreaterThan(quantity("8Ei"))', message: 'size must not be above 8Ei' },
+    // A quantity above 2^63 - 1 counts as that, so that this one is refused too.
+    { path: 'spec.size', rule: 'quantity(self).isLessThan(quantity("8Ei"))', message: 'size must be below 8Ei - 1' },
     { path: 'spec.size', rule: '!quantity(oldSelf).isGreaterThan(quantity(self))', message: 'a volume cannot shrink' },
-    { path: 'spec', rule: 'self.?pool == oldSelf.?pool || !oldSelf.?pool.hasValue()', message: 'pool cannot change' },
-    { path: 'spec', rule: 'self.?volumeMode == oldSelf.?volumeMode', message: 'volumeMode cannot change' },
-    { path: 'spec', rule: 'self.?filesystem == oldSelf.?filesystem', message: 'filesystem cannot change' },
+    { path: 'spec', rule: '!oldSelf.?pool.hasValue() || self.?pool.orValue("") == oldSelf.pool', message: 'pool cannot change' },
+    { path: 'spec', rule: 'self.volumeMode == oldSelf.volumeMode', message: 'volumeMode cannot change' },
+    { path: 'spec', rule: 'self.filesystem == oldSelf.filesystem', message: 'filesystem cannot change' },
     { path: 'spec', rule: '!oldSelf.?epoch.hasValue() || self.?epoch.orValue(0) >= oldSelf.epoch', message: 'epoch cannot go back' },
     {
       path: 'spec',
-      rule: 'self.?epoch == oldSelf.?epoch ? (!oldSelf.?epoch.hasValue() || self.?node == oldSelf.?node && self.?copy == oldSelf.?copy) : true',
+      rule: '!oldSelf.?epoch.hasValue() || self.?epoch.orValue(0) != oldSelf.epoch || self.?node.orValue("") == oldSelf.?node.orValue("") && self.?copy.orValue("") == oldSelf.?copy.orValue("")',
       message: 'node and copy change only together with epoch; to move a volume, create a Move',
     },
   ],
