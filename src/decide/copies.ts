@@ -15,6 +15,8 @@ export interface CopyOnDisk {
   size: bigint;
   published: readonly string[];
   held: boolean;
+  /** Names of its points in time, by roundPoint and commitPoint. */
+  points: readonly string[];
   /** What the journal of an incoming copy proves. */
   proof: JournalProof | null;
 }
@@ -47,6 +49,7 @@ export type CopyStep =
   | { step: 'scrub'; copy: string; move: string }
   | { step: 'grow'; copy: string; size: bigint }
   | { step: 'remove'; copy: string }
+  | { step: 'releasePoint'; copy: string; point: string }
   /** The record's entry of a copy that is proven absent. */
   | { step: 'dropEntry'; copy: string }
   | { step: 'blocked'; copy: string; why: Why };
@@ -63,7 +66,23 @@ export function nextCopySteps(seen: CopiesSeen): CopyStep[] {
   const missing = mine
     .filter(([id, entry]) => !onDisk.has(id) && seen.pools.has(entry.pool))
     .map(([id, entry]) => absent(seen, volume, id, entry));
-  return [...missing, ...seen.copies.map((copy) => present(seen, volume, copy))].filter((step) => step !== null);
+  const points = seen.copies.flatMap((copy) =>
+    copy.points.filter((point) => !isPointNeeded(seen, point)).map((point) => ({ step: 'releasePoint', copy: copy.id, point }) as const),
+  );
+  return [...missing, ...seen.copies.map((copy) => present(seen, volume, copy)), ...points].filter((step) => step !== null);
+}
+
+/** Points are named by their move, so that whoever finds one knows whom it serves. */
+const prefixOf = (moveUid: string): string => moveUid.replaceAll('-', '').slice(0, 12);
+export const roundPoint = (moveUid: string, round: number): string => `${prefixOf(moveUid)}r${round}`;
+export const commitPoint = (moveUid: string): string => `${prefixOf(moveUid)}c`;
+
+/** A round's point serves an unfinished move, a commit's point the scrub. Points of other makers are not ours to judge. */
+function isPointNeeded(seen: CopiesSeen, point: string): boolean {
+  if (!/^[0-9a-f]{12}(r[0-9]+|c)$/u.test(point)) return true;
+  const move = seen.moves.find((candidate) => point.startsWith(prefixOf(candidate.metadata.uid)));
+  if (!move) return false;
+  return isUnfinished(move) || (point.endsWith('c') && !hasEnded(move) && !isScrubbed(move));
 }
 
 const blocked = (copy: string, reason: string, message: string): CopyStep => ({ step: 'blocked', copy, why: { reason, message } });
@@ -169,12 +188,13 @@ function serving(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): Co
   const arrived = seen.moves.find(
     (move) => phaseOf(move) === 'Retaining' && move.status?.target?.copy === copy.id && volume.spec.move === move.metadata.name,
   );
-  if (arrived && !isDone(arrived)) return { step: 'scrub', copy: copy.id, move: arrived.metadata.name };
+  if (arrived && !isScrubbed(arrived)) return { step: 'scrub', copy: copy.id, move: arrived.metadata.name };
   const wanted = parseSize(volume.spec.size);
   return wanted > copy.size && !leaving ? { step: 'grow', copy: copy.id, size: wanted } : null;
 }
 
-const isDone = (move: Move): boolean => ['Passed', 'Repaired', 'Impossible', 'Failed'].includes(move.status?.incoming?.scrub?.state ?? '');
+const isScrubbed = (move: Move): boolean =>
+  ['Passed', 'Repaired', 'Impossible', 'Failed'].includes(move.status?.incoming?.scrub?.state ?? '');
 
 function fence(move: Stored<Move>, copy: CopyOnDisk): CopyStep | null {
   if (asksToCancel(move)) return null;
@@ -248,7 +268,7 @@ function superseded(volume: Stored<Volume>, copy: CopyOnDisk): CopyStep {
 
 function filling(seen: CopiesSeen, copy: CopyOnDisk): CopyStep | null {
   const move = fillingMove(seen, copy.id);
-  if (!move) return discard(seen, copy);
+  if (!move) return discard(copy);
   switch (phaseOf(move)) {
     case 'Reserving':
       return move.status?.incoming?.reserved ? null : { step: 'reserved', copy: copy.id, move: move.metadata.name };
@@ -258,7 +278,7 @@ function filling(seen: CopiesSeen, copy: CopyOnDisk): CopyStep | null {
     case 'Verifying':
       return pull(move, copy);
     case 'Cancelling':
-      return discard(seen, copy);
+      return discard(copy);
     default:
       return null;
   }
@@ -271,13 +291,8 @@ function pull(move: Stored<Move>, copy: CopyOnDisk): CopyStep | null {
   return done ? null : { step: 'pull', copy: copy.id, move: move.metadata.name, round, final, fresh: !(move.status?.reused ?? false) };
 }
 
-/** An incoming copy never was the volume: what it came from is. One that was a superseded copy before is kept as that. */
-function discard(seen: CopiesSeen, copy: CopyOnDisk): CopyStep {
-  const keeper = seen.moves.find((move) => move.status?.source?.copy === copy.id && phaseOf(move) === 'Retaining');
-  return keeper
-    ? { step: 'relabel', copy: copy.id, label: { role: 'stale', moveUid: keeper.metadata.uid } }
-    : { step: 'remove', copy: copy.id };
-}
+/** An incoming copy never was the volume: what it came from is. */
+const discard = (copy: CopyOnDisk): CopyStep => ({ step: 'remove', copy: copy.id });
 
 function stale(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): CopyStep | null {
   const next = fillingMove(seen, copy.id);

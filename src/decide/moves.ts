@@ -333,7 +333,9 @@ function activating(seen: MoveSeen): MoveStep {
 function retaining(seen: MoveSeen): MoveStep {
   const volume = ownVolume(seen);
   const { source, release, committedAt } = statusOf(seen);
-  if (!volume || !copiesOf(volume)[source?.copy ?? ''] || seen.successor) return { step: 'end', phase: 'Done', why: null };
+  const kept = volume ? copiesOf(volume)[source?.copy ?? ''] : undefined;
+  // Gone, or a later move fills it anew.
+  if (!volume || !kept || (seen.successor && kept.role !== 'stale')) return { step: 'end', phase: 'Done', why: null };
   if (isDeleting(volume) || release) return wait(unreachableSource(seen));
   const left = Date.parse(committedAt ?? '') + durationMs(volume.spec.retainSource ?? DEFAULTS.retainSource) - seen.now;
   const scrub = incomingOf(seen).scrub;

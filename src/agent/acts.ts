@@ -1,0 +1,249 @@
+// Carrying out one step of decide/copies.ts. Each is safe to repeat; where two things are written, docs/moves.md says in which order.
+import { commitPoint, type CopyStep } from '../decide/copies.ts';
+import { timestamp } from '../model/clock.ts';
+import { FlockError } from '../model/errors.ts';
+import type { CopyLabel } from '../model/label.ts';
+import type { Stored } from '../model/meta.ts';
+import { Moves, type Move } from '../model/move.ts';
+import { Volumes, type Volume } from '../model/volume.ts';
+import type { Copies, LocalCopy } from './copies.ts';
+import { nameOf, type FoundCopy, type Inventory } from './inventory.ts';
+import type { AgentPorts } from './ports.ts';
+import type { Publishing } from './publishing.ts';
+import type { World } from './reconcile.ts';
+import { patchEntry, patchMove } from './records.ts';
+import type { Transfers } from './transfers.ts';
+
+type Step = Exclude<CopyStep, { step: 'blocked' }>;
+type Of<S extends Step['step']> = Extract<Step, { step: S }>;
+
+/** What every image is made for: see docs/decisions. */
+const SECTOR = 4096;
+
+export class CopyActs {
+  readonly #ports: AgentPorts;
+  readonly #copies: Copies;
+  readonly #inventory: Inventory;
+  readonly #transfers: Transfers;
+  readonly #publishing: Publishing;
+  readonly #acts: { [S in Step['step']]: (uid: string, step: Of<S>, world: World) => Promise<void> };
+
+  constructor(ports: AgentPorts, parts: { copies: Copies; inventory: Inventory; transfers: Transfers; publishing: Publishing }) {
+    this.#ports = ports;
+    this.#copies = parts.copies;
+    this.#inventory = parts.inventory;
+    this.#transfers = parts.transfers;
+    this.#publishing = parts.publishing;
+    this.#acts = {
+      create: (uid, step, world) => this.#create(uid, step, world),
+      relabel: (uid, step, world) => this.#relabel(uid, step, world),
+      reserved: (_uid, step, world) => patchMove(ports.client, move(world, step.move), { incoming: { reserved: true, obstacle: null } }),
+      fence: (uid, step, world) => this.#fence(uid, step, world),
+      pull: (uid, step, world) => this.#pull(uid, step, world),
+      activate: (uid, step, world) => this.#activate(uid, step, world),
+      scrub: async (uid, step, world) => this.#transfers.scrub(move(world, step.move), (await this.#copies.one(uid, step.copy)).found),
+      grow: (uid, step) => this.#grow(uid, step),
+      remove: (uid, step, world) => this.#remove(uid, step, world),
+      releasePoint: (uid, step) => this.#releasePoint(uid, step),
+      dropEntry: (_uid, step, world) => patchEntry(ports.client, volume(world), step.copy, null),
+    };
+  }
+
+  async carryOut<S extends Step['step']>(uid: string, step: Of<S>, world: World): Promise<void> {
+    // The table has one act for each step; the compiler cannot see that key and argument belong together.
+    const act = this.#acts[step.step] as (uid: string, step: Of<S>, world: World) => Promise<void>;
+    await act(uid, step, world);
+  }
+
+  async #create(uid: string, step: Of<'create'>, world: World): Promise<void> {
+    const pool = this.#ports.pools.get(step.pool);
+    if (!pool) throw new FlockError('NotFound', `node ${this.#ports.node} has no pool "${step.pool}"`);
+    const label = labelOf(uid, step, volume(world));
+    try {
+      await pool.verify();
+      await pool.create(nameOf(uid, step.copy), step.size, label);
+    } catch (error) {
+      if (step.moveUid !== undefined) await this.#refuseReservation(world, step.moveUid, error);
+      throw error;
+    } finally {
+      this.#inventory.touched(step.pool);
+    }
+    this.#ports.tell(
+      volume(world),
+      'Normal',
+      'CopyCreated',
+      `copy ${step.copy} (${step.role}) of ${step.size} bytes in pool ${step.pool} of node ${this.#ports.node}`,
+    );
+    if (step.moveUid === undefined) return;
+    this.#ports.crash('reserve:created');
+    await patchMove(this.#ports.client, moveByUid(world, step.moveUid), { incoming: { reserved: true, obstacle: null } });
+  }
+
+  async #refuseReservation(world: World, uid: string, error: unknown): Promise<void> {
+    if (!(error instanceof FlockError)) return;
+    await patchMove(this.#ports.client, moveByUid(world, uid), {
+      incoming: { obstacle: { reason: error.reason, message: error.message, since: timestamp(this.#ports.clock) } },
+    });
+  }
+
+  async #relabel(uid: string, step: Of<'relabel'>, world: World): Promise<void> {
+    const { found } = await this.#copies.one(uid, step.copy);
+    const before = found.label.role;
+    await this.#copies.relabel(found, step.label);
+    this.#ports.crash('relabel:written');
+    if (step.label.role !== 'incoming') await this.#copies.letGo(found.name);
+    if (step.label.role && step.label.role !== before)
+      this.#ports.tell(
+        volume(world),
+        'Normal',
+        'CopyRelabelled',
+        `copy ${step.copy} on node ${this.#ports.node}: ${before} is ${step.label.role} now, epoch ${step.label.epoch ?? found.label.epoch}`,
+      );
+    if (step.report)
+      await patchMove(this.#ports.client, move(world, step.report.move), {
+        outgoing: { ...step.report.outgoing, fencedAt: null, fencedEpoch: null, obstacle: null },
+      });
+  }
+
+  /** Hold, label, report: after a crash the label stands, and the device is held again before anything else. */
+  async #fence(uid: string, step: Of<'fence'>, world: World): Promise<void> {
+    const ordered = move(world, step.move);
+    const { client, crash, clock, tell } = this.#ports;
+    const local = await this.#copies.one(uid, step.copy);
+    try {
+      refuseWhilePublished(local);
+      await this.#copies.hold(local.found);
+    } catch (error) {
+      if (error instanceof FlockError)
+        await patchMove(client, ordered, {
+          outgoing: { obstacle: { reason: error.reason, message: error.message, since: timestamp(clock) } },
+        });
+      throw error;
+    }
+    crash('fence:held');
+    if (local.found.label.role !== 'retired') await this.#copies.relabel(local.found, { role: 'retired', moveUid: ordered.metadata.uid });
+    crash('fence:labelled');
+    await patchMove(client, ordered, { outgoing: { fencedAt: timestamp(clock), fencedEpoch: step.epoch, obstacle: null } });
+    tell(
+      ordered,
+      'Normal',
+      'SourceFenced',
+      `copy ${step.copy} on node ${this.#ports.node} is retired at epoch ${step.epoch}; nobody can write it`,
+    );
+  }
+
+  async #pull(uid: string, step: Of<'pull'>, world: World): Promise<void> {
+    const { found } = await this.#copies.one(uid, step.copy);
+    await this.#transfers.pull(move(world, step.move), found, { round: step.round, final: step.final }, step.fresh);
+  }
+
+  /** The commit point first: once the copy is active its bytes may change, and the scrub compares what was committed. */
+  async #activate(uid: string, step: Of<'activate'>, world: World): Promise<void> {
+    const { found } = await this.#copies.one(uid, step.copy);
+    const moveUid = found.label.moveUid ?? '';
+    await this.#transfers.stop(moveUid);
+    if (found.pool.points) await found.pool.freeze(found.name, commitPoint(moveUid));
+    this.#ports.crash('activate:frozen');
+    await this.#copies.relabel(found, { role: 'active', epoch: step.epoch });
+    this.#ports.crash('activate:labelled');
+    await this.#ports.transfer.dropJournal(found.pool, found.name);
+    this.#ports.tell(
+      volume(world),
+      'Normal',
+      'CopyActivated',
+      `copy ${step.copy} on node ${this.#ports.node} is active at epoch ${step.epoch}`,
+    );
+  }
+
+  async #grow(uid: string, step: Of<'grow'>): Promise<void> {
+    const { found } = await this.#copies.one(uid, step.copy);
+    await found.pool.verify();
+    const size = await found.pool.grow(found.name, step.size);
+    this.#inventory.touched(found.pool.name);
+    await this.#copies.relabel({ ...found, label: { ...found.label } }, { size: String(size) });
+    await this.#publishing.growMounted(await this.#copies.one(uid, step.copy));
+  }
+
+  async #remove(uid: string, step: Of<'remove'>, world: World): Promise<void> {
+    const local = await this.#copies.one(uid, step.copy);
+    const { found } = local;
+    refuseWhilePublished(local);
+    await found.pool.verify();
+    if (found.label.moveUid) await this.#transfers.stop(found.label.moveUid);
+    await this.#copies.letGo(found.name);
+    await this.#ports.transfer.dropJournal(found.pool, found.name);
+    await found.pool.detach(found.name);
+    await found.pool.remove(found.name, volume(world).spec.wipe ?? 'none');
+    this.#inventory.touched(found.pool.name);
+    this.#ports.crash('remove:removed');
+    await this.#proveAbsent(uid, found);
+    const recorded = await this.#ports.client.get(...recordOf(volume(world)));
+    await patchEntry(this.#ports.client, recorded, step.copy, null);
+    this.#ports.tell(
+      volume(world),
+      'Normal',
+      'CopyRemoved',
+      `copy ${step.copy} (${found.label.role}, epoch ${found.label.epoch}) on node ${this.#ports.node} was removed`,
+    );
+  }
+
+  async #proveAbsent(uid: string, found: FoundCopy): Promise<void> {
+    const left = await this.#copies.ofVolume(uid);
+    if (left.some(({ found: other }) => other.name === found.name))
+      throw new FlockError('Internal', `copy ${found.name} is still there after it was removed`);
+    if (!(await this.#inventory.readable()).has(found.pool.name))
+      throw new FlockError('Unavailable', `pool ${found.pool.name} cannot be read: whether copy ${found.name} is gone is not known`);
+  }
+
+  async #releasePoint(uid: string, step: Of<'releasePoint'>): Promise<void> {
+    const { found } = await this.#copies.one(uid, step.copy);
+    await found.pool.release(found.name, step.point);
+    this.#inventory.touched(found.pool.name);
+  }
+}
+
+function refuseWhilePublished({ seen, found }: LocalCopy): void {
+  if (seen.published.length > 0)
+    throw new FlockError(
+      'InUse',
+      `volume ${found.label.volume} is in use at ${seen.published.join(', ')}; unmount it: flockctl volume unmount ${found.label.volume}`,
+    );
+}
+
+function volume(world: World): Stored<Volume> {
+  if (!world.volume) throw new FlockError('NotFound', 'the volume has no record');
+  return world.volume;
+}
+
+const recordOf = (of: Stored<Volume>): [typeof Volumes, string] => [Volumes, of.metadata.name];
+
+function move(world: World, name: string): Stored<Move> {
+  const found = world.moves.find(({ metadata }) => metadata.name === name);
+  if (!found) throw new FlockError('NotFound', `there is no ${Moves.singular} "${name}"`);
+  return found;
+}
+
+function moveByUid(world: World, uid: string): Stored<Move> {
+  const found = world.moves.find(({ metadata }) => metadata.uid === uid);
+  if (!found) throw new FlockError('NotFound', `there is no ${Moves.singular} with uid ${uid}`);
+  return found;
+}
+
+function labelOf(uid: string, step: Of<'create'>, of: Stored<Volume>): CopyLabel {
+  const source = of.status?.copies?.[of.spec.copy ?? ''];
+  return {
+    version: 1,
+    volumeUid: uid,
+    copy: step.copy,
+    epoch: step.epoch,
+    role: step.role,
+    ...(step.moveUid === undefined ? {} : { moveUid: step.moveUid }),
+    volume: of.metadata.name,
+    size: String(step.size),
+    volumeMode: of.spec.volumeMode ?? 'Filesystem',
+    filesystem: of.spec.filesystem ?? 'ext4',
+    // What arrives brings its filesystem along.
+    formatted: step.moveUid === undefined ? false : (source?.formatted ?? false),
+    sectorSize: SECTOR,
+  };
+}

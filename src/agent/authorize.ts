@@ -1,0 +1,49 @@
+// Whom this node serves a copy's bytes: only the node that a fresh read of the Move names, and only in a phase that copies (rule 9).
+import type { Client } from '../api/client.ts';
+import { phaseOf } from '../decide/observed.ts';
+import { FlockError } from '../model/errors.ts';
+import { printable } from '../model/names.ts';
+import type { Move, MovePhase } from '../model/move.ts';
+import type { Authorize, Hello, Offer } from '../transfer/transfer.ts';
+import type { Copies, LocalCopy } from './copies.ts';
+import { freshMove } from './records.ts';
+
+const PHASES: { [P in Hello['purpose']]: readonly MovePhase[] } = {
+  round: ['Syncing', 'ReadyToCutOver', 'Fencing', 'FinalDelta', 'Verifying'],
+  scrub: ['Published', 'Retaining'],
+};
+
+export function authorizer(client: Client, node: string, copies: Copies): Authorize {
+  return async (hello, peer) => {
+    const move = await freshMove(client, hello.move);
+    if (!move) throw new FlockError('NotFound', `there is no move ${printable(hello.move)}`);
+    const why = whyNot(hello, peer.node, node, move);
+    if (why) throw new FlockError('Forbidden', `node ${peer.node} is not served for move ${printable(hello.move)}: ${why}`);
+    return offer(hello, await copies.one(hello.volumeUid, hello.copy));
+  };
+}
+
+/** The record's word against what the peer says of itself. */
+export function whyNot(hello: Hello, peer: string, node: string, move: Move): string | null {
+  const { source, volumeUid, epoch } = move.status ?? {};
+  const checks: [boolean, string][] = [
+    [move.metadata.uid === hello.moveUid, 'a move of that name was made anew since'],
+    [move.spec.target === peer, `its target is node ${move.spec.target}`],
+    [source?.node === node, `its source is node ${source?.node}, not ${node}`],
+    [volumeUid === hello.volumeUid && source?.copy === hello.copy, 'it is about another volume or copy'],
+    [epoch === hello.epoch, `it is at epoch ${epoch}, not ${hello.epoch}`],
+    [PHASES[hello.purpose].includes(phaseOf(move)), `in phase ${phaseOf(move)} nothing is copied`],
+  ];
+  return checks.find(([holds]) => !holds)?.[1] ?? null;
+}
+
+function offer(hello: Hello, { found, seen }: LocalCopy): Offer {
+  const { role, epoch } = seen.label;
+  const expected = hello.purpose === 'scrub' ? role === 'stale' || role === 'retired' : role === 'active' || role === 'retired';
+  if (epoch !== hello.epoch || !expected)
+    throw new FlockError(
+      'Conflict',
+      `the copy's own label says ${role} at epoch ${epoch}; a ${hello.purpose} of epoch ${hello.epoch} is not served from it`,
+    );
+  return { pool: found.pool, copy: found.name, fenced: role === 'stale' || (role === 'retired' && seen.held) };
+}

@@ -1,0 +1,83 @@
+// This node's copies with everything that decisions ask of them, and the two things done under their locks: label and hold.
+import type { CopyOnDisk } from '../decide/copies.ts';
+import { FlockError } from '../model/errors.ts';
+import type { CopyLabel } from '../model/label.ts';
+import type { CopyName, Hold } from '../pools/pool.ts';
+import type { FoundCopy, Inventory } from './inventory.ts';
+import type { AgentPorts } from './ports.ts';
+import type { Publications } from './publications.ts';
+
+export interface LocalCopy {
+  found: FoundCopy;
+  seen: CopyOnDisk;
+}
+
+export class Copies {
+  readonly #ports: AgentPorts;
+  readonly #inventory: Inventory;
+  readonly #publications: Publications;
+  readonly #holds = new Map<CopyName, Hold>();
+
+  constructor(ports: AgentPorts, inventory: Inventory, publications: Publications) {
+    this.#ports = ports;
+    this.#inventory = inventory;
+    this.#publications = publications;
+  }
+
+  async all(): Promise<LocalCopy[]> {
+    return Promise.all((await this.#inventory.copies()).map((found) => this.#local(found)));
+  }
+
+  async ofVolume(uid: string): Promise<LocalCopy[]> {
+    const found = (await this.#inventory.copies()).filter(({ label }) => label.volumeUid === uid);
+    return Promise.all(found.map((copy) => this.#local(copy)));
+  }
+
+  /** Throws NotFound. */
+  async one(uid: string, id: string): Promise<LocalCopy> {
+    const local = (await this.ofVolume(uid)).find(({ seen }) => seen.id === id);
+    if (!local) throw new FlockError('NotFound', `node ${this.#ports.node} has no copy ${id} of volume ${uid}`);
+    return local;
+  }
+
+  async #local(found: FoundCopy): Promise<LocalCopy> {
+    const { label, name, size, points, pool } = found;
+    const journal = label.role === 'incoming' ? await this.#ports.transfer.readJournal(pool, name) : null;
+    const seen: CopyOnDisk = {
+      id: label.copy,
+      pool: pool.name,
+      label,
+      size,
+      points,
+      published: this.#publications.of(name).map(({ target }) => target),
+      held: this.#holds.has(name),
+      proof: journal,
+    };
+    return { found, seen };
+  }
+
+  /** Writes the label to the disk itself. */
+  async relabel(copy: FoundCopy, change: Partial<CopyLabel>): Promise<void> {
+    await copy.pool.verify();
+    await copy.pool.relabel(copy.name, { ...copy.label, ...change });
+    this.#inventory.touched(copy.pool.name);
+  }
+
+  /** Proves that nobody has the copy open, and keeps it so until let go. Safe to repeat. */
+  async hold(copy: FoundCopy): Promise<void> {
+    if (this.#holds.has(copy.name)) return;
+    await copy.pool.detach(copy.name);
+    this.#holds.set(copy.name, await copy.pool.hold(copy.name));
+    this.#inventory.touched(copy.pool.name);
+  }
+
+  async letGo(name: CopyName): Promise<void> {
+    const hold = this.#holds.get(name);
+    this.#holds.delete(name);
+    await hold?.release();
+  }
+
+  async letGoAll(): Promise<void> {
+    await Promise.all([...this.#holds.keys()].map((name) => this.letGo(name)));
+  }
+}

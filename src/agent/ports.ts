@@ -1,0 +1,56 @@
+// What the agent needs of the world, as parameters: the simulation and the tests give their own.
+import type { Client } from '../api/client.ts';
+import type { Clock } from '../model/clock.ts';
+import type { CrashPoint } from '../model/crash.ts';
+import type { ApiObject, Stored } from '../model/meta.ts';
+import type { Move } from '../model/move.ts';
+import type { StorageNode } from '../model/storage-node.ts';
+import type { Filesystem, Volume } from '../model/volume.ts';
+import type { CopyName, Pool } from '../pools/pool.ts';
+import type { JournalState, Log, PullOptions, RoundOrder, RoundReport, ScrubReport } from '../transfer/transfer.ts';
+
+/** The machine's mounts and filesystems. Every verb looks, acts only if needed, and looks again. */
+export interface Mounts {
+  /** Never on a guess: `formatted` is what label and record say. Throws Corrupt when they disagree with the device. */
+  beFormatted(device: string, filesystem: Filesystem, formatted: boolean): Promise<void>;
+  beMounted(device: string, target: string, filesystem: Filesystem, readOnly: boolean): Promise<void>;
+  beUnmounted(target: string): Promise<void>;
+  /** The device node itself at `target`, for raw block volumes. */
+  beBound(device: string, target: string): Promise<void>;
+  /** The mounted filesystem fills its device. */
+  beGrown(device: string, target: string, filesystem: Filesystem): Promise<void>;
+  isMounted(target: string): Promise<boolean>;
+}
+
+/** The transfer's target side. */
+export interface Transfer {
+  pullRound(options: PullOptions, order: RoundOrder): Promise<RoundReport>;
+  scrub(options: PullOptions, point: string): Promise<ScrubReport>;
+  readJournal(pool: Pool, copy: CopyName): Promise<JournalState | null>;
+  dropJournal(pool: Pool, copy: CopyName): Promise<void>;
+}
+
+/** Tells people and programs what happened: an Event on the object, and a count. Never throws, never waits. */
+export type Tell = (about: ApiObject, type: 'Normal' | 'Warning', reason: string, message: string) => void;
+
+/** What is known of the records without asking: kept up to date by watches. */
+export interface Known {
+  movesOf(volume: string): Stored<Move>[];
+  node(name: string): Stored<StorageNode> | null;
+  volume(name: string): Stored<Volume> | null;
+}
+
+export interface AgentPorts {
+  node: string;
+  client: Client;
+  known: Known;
+  pools: ReadonlyMap<string, Pool>;
+  mounts: Mounts;
+  transfer: Transfer;
+  clock: Clock;
+  crash: CrashPoint;
+  log: Log;
+  tell: Tell;
+  /** The node's Lease was renewed within its duration. */
+  isLeaseFresh: () => boolean;
+}

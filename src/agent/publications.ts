@@ -1,0 +1,57 @@
+// Which copies are in use on this node, and where: the mounts, and a file that remembers what they were ordered as. Order of writes: the
+// file says it before the mount is made and until after it is gone, so that a crash leaves too much in the file, never too little.
+import { readFile } from 'node:fs/promises';
+import { writeAtomically } from '../host/files.ts';
+import { FlockError } from '../model/errors.ts';
+import type { CopyName } from '../pools/pool.ts';
+import type { Mounts } from './ports.ts';
+
+export interface Publication {
+  target: string;
+  readOnly: boolean;
+}
+
+export interface Publications {
+  of(copy: CopyName): readonly Publication[];
+  add(copy: CopyName, publication: Publication): Promise<void>;
+  remove(copy: CopyName, target: string): Promise<void>;
+  /** Who is published at this path, if anybody. */
+  at(target: string): CopyName | null;
+}
+
+/** Reads the file and forgets what is not mounted any more: after a reboot nothing is. */
+export async function openPublications(file: string, mounts: Pick<Mounts, 'isMounted'>): Promise<Publications> {
+  const all = new Map<CopyName, Publication[]>();
+  for (const [copy, list] of Object.entries(await read(file))) {
+    const mounted: Publication[] = [];
+    for (const publication of list) if (await mounts.isMounted(publication.target)) mounted.push(publication);
+    if (mounted.length > 0) all.set(copy, mounted);
+  }
+  const save = (): Promise<void> => writeAtomically(file, JSON.stringify(Object.fromEntries(all), null, 1));
+  await save();
+  return {
+    of: (copy) => all.get(copy) ?? [],
+    add: async (copy, publication) => {
+      all.set(copy, [...(all.get(copy) ?? []).filter(({ target }) => target !== publication.target), publication]);
+      await save();
+    },
+    remove: async (copy, target) => {
+      const left = (all.get(copy) ?? []).filter((publication) => publication.target !== target);
+      if (left.length > 0) all.set(copy, left);
+      else all.delete(copy);
+      await save();
+    },
+    at: (target) => [...all].find(([, list]) => list.some((publication) => publication.target === target))?.[0] ?? null,
+  };
+}
+
+async function read(file: string): Promise<{ [copy: CopyName]: Publication[] }> {
+  try {
+    return JSON.parse(await readFile(file, 'utf8')) as { [copy: CopyName]: Publication[] };
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
+    throw new FlockError('Corrupt', `${file} cannot be read (${String(error)}); unmount this node's volumes and remove it`, {
+      cause: error,
+    });
+  }
+}

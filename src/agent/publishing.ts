@@ -1,0 +1,129 @@
+// Serving a volume at a path of this node, and ending that. Under the volume's lock, after a fresh read of the records (rule 1); what may be
+// served is decided in decide/copies.ts.
+import { isAbsolute, normalize } from 'node:path';
+import type { CopyLabel } from '../model/label.ts';
+import { FlockError, Invalid, isReason } from '../model/errors.ts';
+import { objectName, printable } from '../model/names.ts';
+import { whyNotPublish } from '../decide/copies.ts';
+import type { Copies, LocalCopy } from './copies.ts';
+import type { Inventory } from './inventory.ts';
+import type { Lock } from './lock.ts';
+import type { AgentPorts } from './ports.ts';
+import type { Publications } from './publications.ts';
+import { allMovesOf, freshVolume } from './records.ts';
+
+export interface PublishOrder {
+  volume: string;
+  target: string;
+  readOnly: boolean;
+}
+
+export interface Published {
+  device: string;
+  target: string;
+}
+
+export class Publishing {
+  readonly #ports: AgentPorts;
+  readonly #copies: Copies;
+  readonly #inventory: Inventory;
+  readonly #publications: Publications;
+  readonly #lock: Lock;
+
+  constructor(ports: AgentPorts, parts: { copies: Copies; inventory: Inventory; publications: Publications; lock: Lock }) {
+    this.#ports = ports;
+    this.#copies = parts.copies;
+    this.#inventory = parts.inventory;
+    this.#publications = parts.publications;
+    this.#lock = parts.lock;
+  }
+
+  /** Throws NotPermitted with the reason when rule 1 forbids it, InUse when the path is taken, and what the disk says. Safe to repeat. */
+  publish(order: PublishOrder): Promise<Published> {
+    const target = pathOf(order.target);
+    return this.#lock(objectName(order.volume), async () => {
+      const local = await this.#allowed(order.volume);
+      const taken = this.#publications.at(target);
+      if (taken !== null && taken !== local.found.name)
+        throw new FlockError('InUse', `${target} is where copy ${taken} is published; unmount that first`);
+      await local.found.pool.verify();
+      const device = await local.found.pool.attach(local.found.name);
+      this.#inventory.touched(local.found.pool.name);
+      this.#ports.crash('publish:attached');
+      await this.#format(local, device);
+      await this.#publications.add(local.found.name, { target, readOnly: order.readOnly });
+      await this.#mount(local.found.label, device, target, order.readOnly).catch(async (error: unknown) => {
+        await this.#publications.remove(local.found.name, target);
+        throw error;
+      });
+      this.#ports.crash('publish:mounted');
+      return { device, target };
+    });
+  }
+
+  /** Ends every publication of the volume, or the one at `target`. Throws InUse, naming the holder. Safe to repeat. */
+  unpublish(order: { volume: string; target?: string }): Promise<void> {
+    const target = order.target === undefined ? undefined : pathOf(order.target);
+    return this.#lock(objectName(order.volume), async () => {
+      for (const { found } of (await this.#copies.all()).filter(({ seen }) => seen.label.volume === order.volume)) {
+        for (const publication of this.#publications.of(found.name)) {
+          if (target !== undefined && publication.target !== target) continue;
+          await this.#ports.mounts.beUnmounted(publication.target);
+          this.#ports.crash('unpublish:unmounted');
+          await this.#publications.remove(found.name, publication.target);
+        }
+        if (this.#publications.of(found.name).length === 0) await found.pool.detach(found.name);
+        this.#inventory.touched(found.pool.name);
+      }
+    });
+  }
+
+  /** After the device grew: the filesystem in it, where it is mounted. Blocks are left alone. */
+  async growMounted({ found }: LocalCopy): Promise<void> {
+    const [first] = this.#publications.of(found.name);
+    if (!first || found.label.volumeMode === 'Block') return;
+    await this.#ports.mounts.beGrown(await found.pool.attach(found.name), first.target, found.label.filesystem);
+  }
+
+  async #allowed(name: string): Promise<LocalCopy> {
+    const { client, node, isLeaseFresh } = this.#ports;
+    const volume = await freshVolume(client, name);
+    const moves = await allMovesOf(client, name);
+    const local = volume ? await this.#current(volume.metadata.uid, volume.spec.copy ?? '') : null;
+    const why = whyNotPublish({ node, volume, moves, copy: local?.seen ?? null, leaseFresh: isLeaseFresh() });
+    if (why) throw new FlockError(why.reason === 'VolumeNotFound' ? 'NotFound' : 'NotPermitted', why.message);
+    if (!local) throw new FlockError('Internal', `volume ${name} was allowed without a copy`);
+    return local;
+  }
+
+  async #current(uid: string, copy: string): Promise<LocalCopy | null> {
+    try {
+      return await this.#copies.one(uid, copy);
+    } catch (error) {
+      if (isReason(error, 'NotFound')) return null;
+      throw error;
+    }
+  }
+
+  /** Label and record are asked whether it is formatted; the device is never asked. */
+  async #format({ found }: LocalCopy, device: string): Promise<void> {
+    if (found.label.volumeMode === 'Block') return;
+    await this.#ports.mounts.beFormatted(device, found.label.filesystem, found.label.formatted);
+    this.#ports.crash('publish:formatted');
+    if (!found.label.formatted) await this.#copies.relabel(found, { formatted: true });
+  }
+
+  async #mount(label: CopyLabel, device: string, target: string, readOnly: boolean): Promise<void> {
+    const { mounts } = this.#ports;
+    if (label.volumeMode === 'Block') return mounts.beBound(device, target);
+    await mounts.beMounted(device, target, label.filesystem, readOnly);
+    // It may have been grown while nobody had it mounted.
+    if (!readOnly) await mounts.beGrown(device, target, label.filesystem);
+  }
+}
+
+function pathOf(target: string): string {
+  if (!isAbsolute(target) || target.includes('\0') || target.length > 4000)
+    throw new Invalid(`mount point ${printable(target)} is not valid: give an absolute path`);
+  return normalize(target);
+}

@@ -1,0 +1,138 @@
+// Makes this node's copies of one volume agree with the records: look (fresh), decide (decide/copies.ts), carry out step by step, report.
+// No branch that belongs to the decision is taken here. A failed step becomes the obstacle of its copy and is tried again.
+import { nextCopySteps, type CopyStep } from '../decide/copies.ts';
+import type { Why } from '../decide/observed.ts';
+import { timestamp } from '../model/clock.ts';
+import { FlockError, isReason, messageOf } from '../model/errors.ts';
+import type { Stored } from '../model/meta.ts';
+import type { Move } from '../model/move.ts';
+import type { CopyStatus, Volume } from '../model/volume.ts';
+import type { CopyActs } from './acts.ts';
+import type { Copies, LocalCopy } from './copies.ts';
+import type { Inventory } from './inventory.ts';
+import type { Lock } from './lock.ts';
+import type { AgentPorts } from './ports.ts';
+import { freshVolume, movesOf, patchEntry, withSince } from './records.ts';
+
+export interface World {
+  volume: Stored<Volume> | null;
+  moves: Stored<Move>[];
+}
+
+interface Failure {
+  copy: string;
+  why: Why;
+}
+
+export class VolumeReconciler {
+  readonly #ports: AgentPorts;
+  readonly #copies: Copies;
+  readonly #inventory: Inventory;
+  readonly #acts: CopyActs;
+  readonly #lock: Lock;
+
+  constructor(ports: AgentPorts, parts: { copies: Copies; inventory: Inventory; acts: CopyActs; lock: Lock }) {
+    this.#ports = ports;
+    this.#copies = parts.copies;
+    this.#inventory = parts.inventory;
+    this.#acts = parts.acts;
+    this.#lock = parts.lock;
+  }
+
+  /** One look and its steps. Throws when something is to be tried again. */
+  reconcile(name: string): Promise<void> {
+    return this.#lock(name, async () => {
+      const volume = await freshVolume(this.#ports.client, name);
+      const moves = await movesOf(this.#ports.client, this.#ports.known, name);
+      const all = await this.#copies.all();
+      const uids = new Set(all.filter(({ seen }) => seen.label.volume === name).map(({ seen }) => seen.label.volumeUid));
+      if (volume) uids.add(volume.metadata.uid);
+      const failures: Failure[] = [];
+      for (const uid of uids) failures.push(...(await this.#oneUid(uid, { volume: volume?.metadata.uid === uid ? volume : null, moves })));
+      if (failures.length > 0) throw new FlockError('Unavailable', failures.map(({ why }) => why.message).join('; '));
+    });
+  }
+
+  async #oneUid(uid: string, world: World): Promise<Failure[]> {
+    const steps = await this.#decide(uid, world);
+    const failures: Failure[] = [];
+    const obstacles = new Map<string, Why>();
+    for (const step of steps) {
+      if (step.step === 'blocked') {
+        obstacles.set(step.copy, step.why);
+        continue;
+      }
+      const why = await this.#act(uid, step, world);
+      if (why) {
+        obstacles.set(step.copy, why);
+        failures.push({ copy: step.copy, why });
+      }
+    }
+    if (world.volume) await this.#report(world.volume, obstacles, steps);
+    return failures;
+  }
+
+  async #decide(uid: string, { volume, moves }: World): Promise<CopyStep[]> {
+    const copies = await this.#copies.ofVolume(uid);
+    return nextCopySteps({
+      node: this.#ports.node,
+      uid,
+      volume,
+      moves,
+      copies: copies.map(({ seen }) => seen),
+      pools: await this.#inventory.readable(),
+    });
+  }
+
+  async #act(uid: string, step: Exclude<CopyStep, { step: 'blocked' }>, world: World): Promise<Why | null> {
+    const { log, crash, tell } = this.#ports;
+    const fields = { volume: world.volume?.metadata.name, uid, epoch: world.volume?.spec.epoch, ...step, size: undefined };
+    try {
+      crash(`before:${step.step}`);
+      await this.#acts.carryOut(uid, step, world);
+      crash(`after:${step.step}`);
+      log.info(fields, 'step taken');
+      return null;
+    } catch (error) {
+      const reason = error instanceof FlockError ? error.reason : 'Internal';
+      log.warn({ ...fields, error: messageOf(error) }, 'step failed');
+      if (world.volume && !isReason(error, 'Unavailable', 'Conflict'))
+        tell(world.volume, 'Warning', `${capital(step.step)}Failed`, messageOf(error));
+      return { reason, message: messageOf(error) };
+    }
+  }
+
+  /** Writes this node's entries of the volume as the disk now is. An entry whose copy is not here keeps what it says, with its obstacle. */
+  async #report(volume: Stored<Volume>, obstacles: ReadonlyMap<string, Why>, steps: readonly CopyStep[]): Promise<void> {
+    const { client, node, clock } = this.#ports;
+    const dropped = new Set(steps.filter(({ step }) => step === 'dropEntry' || step === 'remove').map(({ copy }) => copy));
+    const recorded = volume.status?.copies ?? {};
+    const entries = new Map<string, CopyStatus>();
+    for (const local of await this.#copies.ofVolume(volume.metadata.uid)) entries.set(local.seen.id, entryOf(node, local));
+    for (const [id, entry] of Object.entries(recorded))
+      if (entry.node === node && !entries.has(id) && !dropped.has(id)) entries.set(id, entry);
+    for (const [id, entry] of entries) {
+      const obstacle = withSince(obstacles.get(id) ?? null, recorded[id]?.obstacle, timestamp(clock));
+      const { obstacle: _before, ...rest } = entry;
+      await patchEntry(client, volume, id, { ...rest, ...(obstacle ? { obstacle } : {}) });
+    }
+  }
+}
+
+function entryOf(node: string, { found, seen }: LocalCopy): CopyStatus {
+  const { label } = seen;
+  return {
+    node,
+    pool: seen.pool,
+    role: label.role,
+    epoch: label.epoch,
+    size: String(seen.size),
+    allocated: String(found.allocated),
+    formatted: label.formatted,
+    created: true,
+    published: [...seen.published],
+    ...(found.device ? { device: found.device } : {}),
+  };
+}
+
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);

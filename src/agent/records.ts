@@ -1,0 +1,78 @@
+// How the agent reads and writes records: fresh reads, its own entries only, and no write that changes nothing.
+import type { Client, MergePatch } from '../api/client.ts';
+import { isUnfinished } from '../decide/observed.ts';
+import { isReason } from '../model/errors.ts';
+import type { Stored } from '../model/meta.ts';
+import { Moves, type Incoming, type Move, type Outgoing } from '../model/move.ts';
+import { Volumes, type CopyStatus, type Volume } from '../model/volume.ts';
+import type { Known } from './ports.ts';
+
+export async function freshVolume(client: Client, name: string): Promise<Stored<Volume> | null> {
+  try {
+    return await client.get(Volumes, name);
+  } catch (error) {
+    if (isReason(error, 'NotFound')) return null;
+    throw error;
+  }
+}
+
+export async function freshMove(client: Client, name: string): Promise<Stored<Move> | null> {
+  try {
+    return await client.get(Moves, name);
+  } catch (error) {
+    if (isReason(error, 'NotFound')) return null;
+    throw error;
+  }
+}
+
+/** What watches know of the volume's moves; those that are under way are read afresh, for rule 1 rests on them. */
+export async function movesOf(client: Client, known: Known, volume: string): Promise<Stored<Move>[]> {
+  const found = await Promise.all(known.movesOf(volume).map((move) => (isUnfinished(move) ? freshMove(client, move.metadata.name) : move)));
+  return found.filter((move) => move !== null);
+}
+
+/** Every move of the volume, read afresh: before anything is served. */
+export async function allMovesOf(client: Client, volume: string): Promise<Stored<Move>[]> {
+  const { items } = await client.list(Moves);
+  return items.filter((move) => move.spec.volume === volume);
+}
+
+/** The difference as a merge patch, null where a field went away; null: there is none. */
+export function difference(before: object | undefined, after: object): MergePatch | null {
+  const was = (before ?? {}) as { [field: string]: unknown };
+  const is = after as { [field: string]: unknown };
+  const patch: MergePatch = {};
+  for (const field of new Set([...Object.keys(was), ...Object.keys(is)])) {
+    if (JSON.stringify(was[field]) !== JSON.stringify(is[field])) patch[field] = is[field] ?? null;
+  }
+  return Object.keys(patch).length > 0 ? patch : null;
+}
+
+/** Obstacles keep the time since when they stand, so that a repeated look writes nothing. */
+export function withSince<T extends { reason: string; message: string }>(
+  why: T | null,
+  before: { reason: string; since?: string } | undefined,
+  now: string,
+): (T & { since: string }) | null {
+  if (!why) return null;
+  return { ...why, since: before?.reason === why.reason ? (before.since ?? now) : now };
+}
+
+export async function patchEntry(client: Client, volume: Stored<Volume>, copy: string, entry: CopyStatus | null): Promise<void> {
+  const before = volume.status?.copies?.[copy];
+  if (entry === null && !before) return;
+  const change = entry === null ? null : difference(before, entry);
+  if (entry !== null && !change) return;
+  const metadata = { uid: volume.metadata.uid, ...(entry === null ? { resourceVersion: volume.metadata.resourceVersion } : {}) };
+  await client.patch(Volumes, volume.metadata.name, { metadata, status: { copies: { [copy]: change } } }, { subresource: 'status' });
+}
+
+export async function patchMove(
+  client: Client,
+  move: Stored<Move>,
+  part: { outgoing: Partial<Nullable<Outgoing>> } | { incoming: Partial<Nullable<Incoming>> },
+): Promise<void> {
+  await client.patch(Moves, move.metadata.name, { metadata: { uid: move.metadata.uid }, status: part }, { subresource: 'status' });
+}
+
+type Nullable<T> = { [F in keyof T]: T[F] | null };

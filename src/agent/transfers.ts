@@ -1,0 +1,254 @@
+// The long work of this node: rounds it pulls and scrubs it runs, one for each move, beside the reconciling. A failed round is tried
+// again from its journal after a pause; what it reports goes to the Move's `incoming`.
+import { commitPoint } from '../decide/copies.ts';
+import { bandwidthOf } from '../decide/moves.ts';
+import { FlockError, messageOf } from '../model/errors.ts';
+import { timestamp } from '../model/clock.ts';
+import type { Stored } from '../model/meta.ts';
+import type { Incoming, Move } from '../model/move.ts';
+import type { JournalState, NodeIdentity, Progress, PullOptions, RoundOrder, RoundReport } from '../transfer/transfer.ts';
+import type { FoundCopy } from './inventory.ts';
+import type { AgentPorts } from './ports.ts';
+import { patchMove } from './records.ts';
+
+export interface TransferSettings {
+  identity: () => NodeIdentity;
+  /** Address to dial from: the transfer network's. */
+  localAddress?: string;
+  /** How often progress is written to the record, ms. */
+  progressMs: number;
+  /** Pauses between tries, ms. */
+  retry: { first: number; longest: number };
+}
+
+type Work = { kind: 'round'; order: RoundOrder; fresh: boolean } | { kind: 'scrub' };
+
+interface Running {
+  what: string;
+  stop: AbortController;
+  ended: Promise<void>;
+  progress: Progress | null;
+}
+
+export class Transfers {
+  readonly #ports: AgentPorts;
+  readonly #settings: TransferSettings;
+  readonly #again: (volume: string) => void;
+  readonly #running = new Map<string, Running>();
+  /** Tries that failed in a row, by move. */
+  readonly #failures = new Map<string, number>();
+
+  constructor(ports: AgentPorts, settings: TransferSettings, again: (volume: string) => void) {
+    this.#ports = ports;
+    this.#settings = settings;
+    this.#again = again;
+  }
+
+  /** Work under way, for metrics and the local socket. */
+  progress(): { move: string; progress: Progress }[] {
+    return [...this.#running].flatMap(([move, { progress }]) => (progress ? [{ move, progress }] : []));
+  }
+
+  /** The round runs, or is started: what ran for this move before is ended first. */
+  async pull(move: Stored<Move>, copy: FoundCopy, order: RoundOrder, fresh: boolean): Promise<void> {
+    await this.#want(move, copy, { kind: 'round', order, fresh });
+  }
+
+  async scrub(move: Stored<Move>, copy: FoundCopy): Promise<void> {
+    await this.#want(move, copy, { kind: 'scrub' });
+  }
+
+  /** Nothing of this move touches the copy any more when it returns. */
+  async stop(moveUid: string): Promise<void> {
+    const running = this.#running.get(moveUid);
+    running?.stop.abort(new FlockError('Unavailable', 'the transfer was ended'));
+    await running?.ended;
+  }
+
+  async stopAll(): Promise<void> {
+    await Promise.all([...this.#running.keys()].map((uid) => this.stop(uid)));
+  }
+
+  async #want(move: Stored<Move>, copy: FoundCopy, work: Work): Promise<void> {
+    const { uid } = move.metadata;
+    const what =
+      work.kind === 'scrub' ? 'scrub' : `round ${work.order.round}${work.order.final ? ' final' : ''} at epoch ${move.status?.epoch}`;
+    if (this.#running.get(uid)?.what === what) return;
+    await this.stop(uid);
+    const running: Running = { what, stop: new AbortController(), ended: Promise.resolve(), progress: null };
+    this.#running.set(uid, running);
+    running.ended = this.#run(move, copy, work, running).finally(() => {
+      if (this.#running.get(uid) === running) this.#running.delete(uid);
+      this.#again(move.spec.volume);
+    });
+  }
+
+  async #run(move: Stored<Move>, copy: FoundCopy, work: Work, running: Running): Promise<void> {
+    const { log, clock } = this.#ports;
+    const fields = { volume: move.spec.volume, move: move.metadata.name, epoch: move.status?.epoch, work: running.what };
+    try {
+      await (work.kind === 'scrub' ? this.#scrubbed(move, copy, running) : this.#pulled(move, copy, work, running));
+      this.#failures.delete(move.metadata.uid);
+    } catch (error) {
+      if (running.stop.signal.aborted) return;
+      log.warn({ ...fields, error: messageOf(error) }, 'transfer failed; it goes on from its journal');
+      await this.#failed(move, error).catch((second: unknown) =>
+        log.warn({ ...fields, error: messageOf(second) }, 'the failure could not be recorded'),
+      );
+      await clock.sleep(this.#pause(move), running.stop.signal).catch(() => undefined);
+    }
+  }
+
+  #pause(move: Stored<Move>): number {
+    const { first, longest } = this.#settings.retry;
+    return Math.min(longest, first * 2 ** ((this.#failures.get(move.metadata.uid) ?? 1) - 1));
+  }
+
+  async #failed(move: Stored<Move>, error: unknown): Promise<void> {
+    const failures = (this.#failures.get(move.metadata.uid) ?? 0) + 1;
+    this.#failures.set(move.metadata.uid, failures);
+    const reason = error instanceof FlockError ? error.reason : 'Internal';
+    const obstacle = {
+      reason,
+      message: `${messageOf(error)} (try ${failures}; it goes on by itself)`,
+      since: timestamp(this.#ports.clock),
+    };
+    this.#ports.tell(move, 'Warning', 'TransferFailed', obstacle.message);
+    await patchMove(this.#ports.client, move, { incoming: { obstacle, retries: failures } });
+  }
+
+  async #pulled(move: Stored<Move>, copy: FoundCopy, work: Extract<Work, { kind: 'round' }>, running: Running): Promise<void> {
+    const { transfer, client, tell } = this.#ports;
+    const before = await transfer.readJournal(copy.pool, copy.name);
+    const writer = this.#progressWriter(move, before);
+    const options = this.#options(move, copy, { purpose: 'round', fresh: work.fresh }, running, writer);
+    const report = await transfer.pullRound(options, work.order).finally(() => writer.ended());
+    this.#ports.crash('round:pulled');
+    const journal = await transfer.readJournal(copy.pool, copy.name);
+    await patchMove(client, move, { incoming: incomingOf(report, journal, timestamp(this.#ports.clock)) });
+    tell(
+      move,
+      'Normal',
+      work.order.final ? 'FinalDeltaCopied' : 'RoundCopied',
+      `round ${report.round}: ${report.bytesSent} bytes sent, ${report.bytesResumed} resumed, at ${report.rate} bytes a second`,
+    );
+  }
+
+  async #scrubbed(move: Stored<Move>, copy: FoundCopy, running: Running): Promise<void> {
+    const { client, transfer, tell } = this.#ports;
+    if (!copy.pool.points) {
+      await patchMove(client, move, {
+        incoming: {
+          scrub: { state: 'Impossible', message: 'this pool has no points in time; the read-back before the commit is the proof' },
+        },
+      });
+      return;
+    }
+    const options = this.#options(move, copy, { purpose: 'scrub', fresh: false }, running, null);
+    const report = await transfer.scrub(options, commitPoint(move.metadata.uid));
+    const state = report.repaired > 0 ? 'Repaired' : 'Passed';
+    const message = `${report.leaves} leaves compared, ${report.repaired} repaired, ${report.overwritten} overwritten since`;
+    await patchMove(client, move, { incoming: { scrub: { state, message, root: report.root }, obstacle: null } });
+    tell(move, report.repaired > 0 ? 'Warning' : 'Normal', `Scrub${state}`, message);
+  }
+
+  #options(
+    move: Stored<Move>,
+    copy: FoundCopy,
+    how: { purpose: 'round' | 'scrub'; fresh: boolean },
+    running: Running,
+    writer: ProgressWriter | null,
+  ): PullOptions {
+    const { known, clock, log, crash } = this.#ports;
+    const { source, epoch = 0, volumeUid = '' } = move.status ?? {};
+    const node = source?.node ?? '';
+    const address = known.node(node)?.status?.transfer;
+    if (!address) throw new FlockError('Unavailable', `node ${node} does not say where it serves volume data; is its agent running?`);
+    const current = (): Stored<Move> => known.movesOf(move.spec.volume).find(({ metadata }) => metadata.uid === move.metadata.uid) ?? move;
+    return {
+      source: { host: address.address, port: address.port, node },
+      ...(this.#settings.localAddress === undefined ? {} : { localAddress: this.#settings.localAddress }),
+      identity: this.#settings.identity,
+      hello: {
+        protocol: 1,
+        purpose: how.purpose,
+        move: move.metadata.name,
+        moveUid: move.metadata.uid,
+        volumeUid,
+        copy: source?.copy ?? '',
+        epoch,
+      },
+      target: { pool: copy.pool, copy: copy.name, fresh: how.fresh },
+      limit: () => bandwidthOf(current(), known.volume(move.spec.volume)),
+      onProgress: (progress) => {
+        running.progress = progress;
+        writer?.saw(progress);
+      },
+      signal: running.stop.signal,
+      clock,
+      log,
+      crash,
+    };
+  }
+
+  /** Writes progress now and then, never two writes at once; the last word is the round's report. */
+  #progressWriter(move: Stored<Move>, before: JournalState | null): ProgressWriter {
+    const { clock, client, log } = this.#ports;
+    let last = Number.NEGATIVE_INFINITY;
+    let writing = Promise.resolve();
+    let busy = false;
+    return {
+      saw: (progress) => {
+        if (busy || clock.monotonic() - last < this.#settings.progressMs) return;
+        busy = true;
+        last = clock.monotonic();
+        writing = patchMove(client, move, { incoming: progressOf(progress, before) })
+          .catch((error: unknown) => log.debug({ move: move.metadata.name, error: messageOf(error) }, 'progress could not be written'))
+          .finally(() => {
+            busy = false;
+          });
+      },
+      ended: () => writing,
+    };
+  }
+}
+
+interface ProgressWriter {
+  saw(progress: Progress): void;
+  ended(): Promise<void>;
+}
+
+function progressOf(progress: Progress, before: JournalState | null): Partial<{ [F in keyof Incoming]: Incoming[F] | null }> {
+  const left = progress.bytesTotal - progress.bytesDone;
+  return {
+    round: progress.round,
+    bytesTotal: String(progress.bytesTotal),
+    bytesDone: String(progress.bytesDone),
+    bytesLeft: String(left),
+    bytesSent: String((before?.bytesSent ?? 0n) + progress.bytesSent),
+    bytesResumed: String((before?.bytesResumed ?? 0n) + progress.bytesResumed),
+    rate: Math.round(progress.rate),
+    etaSeconds: progress.rate > 0 ? Math.ceil(Number(left) / progress.rate) : null,
+    obstacle: null,
+  };
+}
+
+function incomingOf(report: RoundReport, journal: JournalState | null, at: string): Partial<{ [F in keyof Incoming]: Incoming[F] | null }> {
+  return {
+    round: report.round,
+    completeRound: report.round,
+    completedAt: at,
+    bytesTotal: String(report.bytesTotal),
+    bytesDone: String(report.bytesTotal),
+    bytesLeft: '0',
+    bytesSent: String(journal?.bytesSent ?? report.bytesSent),
+    bytesResumed: String(journal?.bytesResumed ?? report.bytesResumed),
+    rate: Math.round(report.rate),
+    etaSeconds: 0,
+    dirty: report.dirty === null ? null : String(report.dirty),
+    allocated: String(report.allocated),
+    rounds: (journal?.rounds ?? [report.bytesTotal]).map(String),
+    ...(report.verified ? { verified: report.verified } : {}),
+    obstacle: null,
+  };
+}
