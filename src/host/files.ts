@@ -1,0 +1,72 @@
+// Small files that are either the old ones or the new ones after a crash, and locks that end with their holder. Knows no content.
+import { constants } from 'node:fs';
+import { open, rename, stat, unlink, type FileHandle } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { asFlockError, tryLock } from './syscalls.ts';
+
+export const isCode = (error: unknown, ...codes: string[]): boolean =>
+  codes.includes((error as NodeJS.ErrnoException | undefined)?.code ?? '');
+
+/** Names made, renamed and removed in this folder are on the disk. */
+export async function syncFolder(folder: string): Promise<void> {
+  await using opened = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+  await opened.sync();
+}
+
+/** Temporary name beside the file: a left-over one is overwritten by the next write. */
+export const temporaryName = (path: string): string => `${path}.new`;
+
+/** Replaces the file whole, durably. One writer at a time. */
+export async function writeAtomically(path: string, text: string | Uint8Array): Promise<void> {
+  const temporary = temporaryName(path);
+  try {
+    await writeDurably(temporary, text);
+    await rename(temporary, path);
+    await syncFolder(dirname(path));
+  } catch (error) {
+    throw asFlockError(`writing ${path}`, error);
+  }
+}
+
+async function writeDurably(path: string, text: string | Uint8Array): Promise<void> {
+  await using file = await open(path, 'w', 0o600);
+  await file.writeFile(text);
+  await file.sync();
+}
+
+/** The file is not there, durably. */
+export async function beAbsent(path: string): Promise<void> {
+  try {
+    await unlink(path);
+  } catch (error) {
+    if (!isCode(error, 'ENOENT')) throw asFlockError(`removing ${path}`, error);
+  }
+  await syncFolder(dirname(path));
+}
+
+export interface Lock {
+  release(): Promise<void>;
+}
+
+/** The lock of a file made for it, or null when somebody else has it. It ends with the process at the latest. */
+export async function tryLockFile(path: string, how: 'exclusive' | 'shared'): Promise<Lock | null> {
+  for (;;) {
+    const file = await open(path, constants.O_RDWR | constants.O_CREAT, 0o600);
+    const locked = tryLock(file.fd, how);
+    // Its last holder may have removed it meanwhile: a lock on a nameless file locks nobody out.
+    if (locked && (await isNamed(file, path))) return { release: () => file.close() };
+    await file.close();
+    if (!locked) return null;
+  }
+}
+
+async function isNamed(file: FileHandle, path: string): Promise<boolean> {
+  const held = await file.stat();
+  try {
+    const named = await stat(path);
+    return named.ino === held.ino && named.dev === held.dev;
+  } catch (error) {
+    if (isCode(error, 'ENOENT')) return false;
+    throw error;
+  }
+}

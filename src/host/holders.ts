@@ -1,0 +1,92 @@
+// Who uses a device or a mount: mounts in every mount namespace, open descriptors, devices stacked on it. An answer names process and
+// command, so that a person can end it. Processes come and go while we look: what vanishes is no holder.
+import { readdir, readFile, readlink, stat } from 'node:fs/promises';
+import { basename } from 'node:path';
+import { FlockError } from '../model/errors.ts';
+import { deviceNumber, parseMounts, type Mount } from './mountinfo.ts';
+
+const orNothing = async <T>(asked: Promise<T>, nothing: T): Promise<T> => asked.catch(() => nothing);
+
+async function pids(): Promise<string[]> {
+  return (await readdir('/proc')).filter((name) => /^[0-9]+$/u.test(name));
+}
+
+async function named(pid: string): Promise<string> {
+  const command = await orNothing(readFile(`/proc/${pid}/comm`, 'utf8'), '');
+  return `process ${pid} (${command.trim()})`;
+}
+
+/** Everything that keeps the block device busy, in words. */
+export async function holdersOf(device: string): Promise<string[]> {
+  const stacked = await orNothing(readdir(`/sys/class/block/${basename(device)}/holders`), []);
+  return [...stacked.map((name) => `device ${name}`), ...(await mountsEverywhere(device)), ...(await openers(device))];
+}
+
+/** Throws InUse unless nothing keeps the device busy. */
+export async function beUnheld(device: string): Promise<void> {
+  const holders = await holdersOf(device);
+  if (holders.length > 0) throw new FlockError('InUse', `${device} is in use: ${holders.join('; ')}. End that and try again`);
+}
+
+async function mountsEverywhere(device: string): Promise<string[]> {
+  const { rdev } = await stat(device);
+  const number = deviceNumber(rdev);
+  const seen = new Set<string>();
+  const found: string[] = [];
+  for (const pid of await pids()) {
+    const namespace = await orNothing(readlink(`/proc/${pid}/ns/mnt`), '');
+    if (namespace === '' || seen.has(namespace)) continue;
+    seen.add(namespace);
+    const mounts = parseMounts(await orNothing(readFile(`/proc/${pid}/mountinfo`, 'utf8'), ''));
+    const ours = mounts.filter((mount: Mount) => mount.number === number || mount.source === device);
+    for (const mount of ours) found.push(`mounted at ${mount.target} for ${await named(pid)}`);
+  }
+  return found;
+}
+
+/** Descriptors of a process with what they point at. */
+async function descriptors(pid: string): Promise<{ fd: string; target: string }[]> {
+  const names = await orNothing(readdir(`/proc/${pid}/fd`), []);
+  return Promise.all(names.map(async (fd) => ({ fd, target: await orNothing(readlink(`/proc/${pid}/fd/${fd}`), '') })));
+}
+
+async function openers(device: string): Promise<string[]> {
+  const found: string[] = [];
+  for (const pid of await pids()) {
+    const opened = (await descriptors(pid)).some(({ target }) => target === device);
+    if (opened) found.push(`opened by ${await named(pid)}`);
+  }
+  return found;
+}
+
+/** Processes with something open, or their working folder, at or below a path. */
+export async function usersOf(path: string): Promise<string[]> {
+  const within = (target: string): boolean => target === path || target.startsWith(`${path}/`);
+  const found: string[] = [];
+  for (const pid of await pids()) {
+    const places = await Promise.all(['cwd', 'root', 'exe'].map((name) => orNothing(readlink(`/proc/${pid}/${name}`), '')));
+    const opened = (await descriptors(pid)).map(({ target }) => target);
+    if ([...places, ...opened].some(within)) found.push(await named(pid));
+  }
+  return found;
+}
+
+/** Processes, but for those given, that have the file open for writing. */
+export async function writersOf(file: string): Promise<string[]> {
+  const wanted = await stat(file);
+  const found: string[] = [];
+  for (const pid of await pids()) {
+    for (const { fd, target } of await descriptors(pid)) {
+      if (basename(target) === basename(file) && (await writes(pid, fd, wanted))) found.push(await named(pid));
+    }
+  }
+  return found;
+}
+
+async function writes(pid: string, fd: string, wanted: { ino: number; dev: number }): Promise<boolean> {
+  const opened = await orNothing(stat(`/proc/${pid}/fd/${fd}`), null);
+  if (opened?.ino !== wanted.ino || opened.dev !== wanted.dev) return false;
+  const info = await orNothing(readFile(`/proc/${pid}/fdinfo/${fd}`, 'utf8'), '');
+  const flags = /^flags:\s*([0-7]+)/mu.exec(info)?.[1] ?? '0';
+  return (Number.parseInt(flags, 8) & 0o3) !== 0;
+}

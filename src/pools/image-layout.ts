@@ -1,0 +1,127 @@
+// What lies in the folder of an image pool, by name: `<copy>.img` the bytes, `<copy>.json` the label, `<copy>.<point>.point` a held point
+// in time, `<copy>.lock` the lock (never renamed, as the label is), `*.new` a file being written. Everything else is foreign.
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import Type, { type Static } from 'typebox';
+import Value from 'typebox/value';
+import { isCode, temporaryName, writeAtomically } from '../host/files.ts';
+import { FlockError, Invalid } from '../model/errors.ts';
+import { CopyLabel } from '../model/label.ts';
+import { ID_PATTERN, printable, UID_PATTERN } from '../model/names.ts';
+
+export const MARKER = '.flock-pool.json';
+export const POOL_LOCK = '.flock-pool.lock';
+export const JOURNALS = 'journals';
+
+/** What the label's file holds: the label, how far making or removing the copy got, and how its room is held. */
+const Sidecar = Type.Object({
+  version: Type.Literal(1),
+  state: Type.Enum(['creating', 'ready', 'removing']),
+  /** Only while removing: what happens to the bytes. */
+  wipe: Type.Optional(Type.Enum(['none', 'discard', 'zero'])),
+  /** Its blocks are allocated and stay so. */
+  thick: Type.Boolean(),
+  label: CopyLabel,
+});
+export type Sidecar = Static<typeof Sidecar>;
+
+const UID = UID_PATTERN.slice(1, -1);
+const ID = ID_PATTERN.slice(1, -1);
+const COPY = new RegExp(`^${UID}-${ID}$`, 'u');
+const POINT = new RegExp(ID_PATTERN, 'u');
+const OURS = new RegExp(`^(${UID}-${ID})(?:\\.(${ID}))?\\.(img|json|lock|point)(\\.new)?$`, 'u');
+
+/** Names are ours alone: nothing else ever reaches a path. */
+export function checkedCopy(name: string): string {
+  if (name.length > 80 || !COPY.test(name)) throw new Invalid(`copy ${printable(name)} is not valid: it is <volume uid>-<copy id>`);
+  return name;
+}
+
+export function checkedPoint(point: string): string {
+  if (!POINT.test(point)) throw new Invalid(`point ${printable(point)} is not valid: lower-case letters and digits, at most 32`);
+  return point;
+}
+
+/** Paths of one copy. */
+export class CopyFiles {
+  readonly image: string;
+  readonly sidecar: string;
+  readonly lock: string;
+  private readonly base: string;
+
+  constructor(folder: string, name: string) {
+    this.base = join(folder, checkedCopy(name));
+    this.image = `${this.base}.img`;
+    this.sidecar = `${this.base}.json`;
+    this.lock = `${this.base}.lock`;
+  }
+
+  point(point: string): string {
+    return `${this.base}.${checkedPoint(point)}.point`;
+  }
+}
+
+/** Names in the folder, sorted into what they are. */
+export interface Listing {
+  /** By copy: the names of what is there of it. */
+  copies: Map<string, { image: boolean; sidecar: boolean; lock: boolean; points: string[]; unfinished: string[] }>;
+  foreign: string[];
+}
+
+export async function listing(folder: string): Promise<Listing> {
+  const found: Listing = { copies: new Map(), foreign: [] };
+  for (const file of (await readdir(folder)).sort()) {
+    if ([MARKER, temporaryName(MARKER), POOL_LOCK, JOURNALS, 'lost+found'].includes(file)) continue;
+    if (!sortInto(found, file)) found.foreign.push(file);
+  }
+  return found;
+}
+
+function sortInto(found: Listing, file: string): boolean {
+  const [, name, point, kind, unfinished] = OURS.exec(file) ?? [];
+  if (!name || (kind === 'point') !== (point !== undefined)) return false;
+  const copy = found.copies.get(name) ?? { image: false, sidecar: false, lock: false, points: [], unfinished: [] };
+  found.copies.set(name, copy);
+  if (unfinished) copy.unfinished.push(file);
+  else if (point) copy.points.push(point);
+  else if (kind === 'img') copy.image = true;
+  else if (kind === 'json') copy.sidecar = true;
+  else copy.lock = true;
+  return true;
+}
+
+/** Throws NotFound, Corrupt. */
+export async function readSidecar(files: CopyFiles): Promise<Sidecar> {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(await readFile(files.sidecar, 'utf8'));
+  } catch (error) {
+    if (isCode(error, 'ENOENT')) throw new FlockError('NotFound', `there is no copy with the label ${files.sidecar}`, { cause: error });
+    throw damaged(files, String(error));
+  }
+  if (!Value.Check(Sidecar, parsed)) {
+    const [first] = Value.Errors(Sidecar, parsed);
+    throw damaged(files, `${first?.instancePath ?? ''} ${first?.message ?? ''}`);
+  }
+  return parsed;
+}
+
+const damaged = (files: CopyFiles, why: string): FlockError =>
+  new FlockError(
+    'Corrupt',
+    `the label ${files.sidecar} cannot be read (${why}): its copy is left alone; restore the label or remove both files`,
+  );
+
+export const writeSidecar = (files: CopyFiles, sidecar: Sidecar): Promise<void> =>
+  writeAtomically(files.sidecar, `${JSON.stringify(sidecar, null, 2)}\n`);
+
+/** Size of a file, null when it is not there. */
+export async function sizeOf(path: string): Promise<{ size: bigint; allocated: bigint } | null> {
+  try {
+    const found = await stat(path, { bigint: true });
+    return { size: found.size, allocated: found.blocks * 512n };
+  } catch (error) {
+    if (isCode(error, 'ENOENT')) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,97 @@
+// How much of an image pool may still be promised. Booked is what all labels say, so that a thin file's promise counts like a thick one's
+// blocks. The pool-wide lock makes look and book one step, between processes too.
+import { statfs } from 'node:fs/promises';
+import { join } from 'node:path';
+import { tryLockFile, type Lock } from '../host/files.ts';
+import { FlockError } from '../model/errors.ts';
+import { humanBytes, LARGEST, parseQuantity } from '../model/quantity.ts';
+import { CopyFiles, listing, POOL_LOCK, readSidecar, sizeOf } from './image-layout.ts';
+import type { PoolRoom } from './pool.ts';
+
+/** Sizes are multiples of this, bytes. */
+export const UNIT = 4096n;
+
+export interface RoomPolicy {
+  /** Kept free: a quantity or a percentage of the filesystem. */
+  reserve: string;
+  /** null: thick files, nothing is promised twice. */
+  overcommit: number | 'unlimited' | null;
+}
+
+/** Bytes kept free of a filesystem of this size. */
+export function reserved(reserve: string, size: bigint): bigint {
+  const percent = /^([0-9]{1,2}(?:\.[0-9]{1,3})?)%$/u.exec(reserve)?.[1];
+  return percent === undefined ? parseQuantity(reserve) : (size * BigInt(Math.round(Number(percent) * 1000))) / 100_000n;
+}
+
+/** What may be booked of a filesystem of this size, null for no limit. */
+export function capacityOf(policy: RoomPolicy, size: bigint): bigint | null {
+  if (policy.overcommit === 'unlimited') return null;
+  const kept = reserved(policy.reserve, size);
+  const usable = size > kept ? size - kept : 0n;
+  return (usable * BigInt(Math.round((policy.overcommit ?? 1) * 1000))) / 1000n;
+}
+
+/** Real size and use of the filesystem under a folder, and what an ordinary file could still take, bytes. */
+async function underneath(folder: string): Promise<{ size: bigint; used: bigint; available: bigint }> {
+  const found = await statfs(folder, { bigint: true });
+  return { size: found.blocks * found.bsize, used: (found.blocks - found.bfree) * found.bsize, available: found.bavail * found.bsize };
+}
+
+/** Sum of what the labels promise; where a label cannot be read the file's own size counts. */
+async function booked(folder: string): Promise<bigint> {
+  let total = 0n;
+  for (const [name, there] of (await listing(folder)).copies) {
+    if (there.sidecar || there.image) total += await promised(new CopyFiles(folder, name));
+  }
+  return total;
+}
+
+/** What one copy takes of the capacity: the larger of what its label says and what its file is. */
+export async function promised(files: CopyFiles): Promise<bigint> {
+  const real = (await sizeOf(files.image))?.size ?? 0n;
+  const label = await readSidecar(files).then(
+    (sidecar) => BigInt(sidecar.label.size),
+    () => 0n,
+  );
+  return label > real ? label : real;
+}
+
+export async function roomOf(folder: string, policy: RoomPolicy): Promise<PoolRoom> {
+  const { size, used, available } = await underneath(folder);
+  const capacity = capacityOf(policy, size);
+  const taken = await booked(folder);
+  const unbooked = capacity === null ? LARGEST : capacity > taken ? capacity - taken : 0n;
+  // A thin file takes its room later; but into a filesystem that is down to its reserve nothing new is put.
+  const real = policy.overcommit === null ? available : available > reserved(policy.reserve, size) ? LARGEST : 0n;
+  const free = ((unbooked < real ? unbooked : real) / UNIT) * UNIT;
+  return { capacity, booked: taken, free, size, used };
+}
+
+/** Throws NoSpace when that much more cannot be booked. Under the pool's lock only. */
+export async function checkRoom(pool: { name: string; path: string; policy: RoomPolicy }, more: bigint): Promise<void> {
+  const room = await roomOf(pool.path, pool.policy);
+  if (more <= room.free) return;
+  const capacity = room.capacity === null ? 'no limit' : humanBytes(room.capacity);
+  throw new FlockError(
+    'NoSpace',
+    `pool ${pool.name} has room for ${humanBytes(room.free)} and ${humanBytes(more)} are asked (${humanBytes(room.booked)} of ${capacity} booked; ` +
+      `${humanBytes(room.used)} of ${humanBytes(room.size)} used at ${pool.path}): remove volumes, enlarge its filesystem or use another pool`,
+  );
+}
+
+/** Longer than anybody books: then somebody stands still with the lock in hand. */
+const PATIENCE_MS = 60_000;
+
+/** The pool's lock among processes; callers of one process take turns before. */
+export async function lockPool(folder: string): Promise<Lock> {
+  const path = join(folder, POOL_LOCK);
+  const until = performance.now() + PATIENCE_MS;
+  for (;;) {
+    const lock = await tryLockFile(path, 'exclusive');
+    if (lock) return lock;
+    if (performance.now() > until)
+      throw new FlockError('InUse', `${path} has been locked for ${PATIENCE_MS / 1000} s: another agent uses this pool`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
