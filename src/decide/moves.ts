@@ -5,7 +5,7 @@ import type { Move, MovePhase, MoveStatus } from '../model/move.ts';
 import { durationMs } from '../model/names.ts';
 import { humanBytes, parseQuantity } from '../model/quantity.ts';
 import type { StorageNode } from '../model/storage-node.ts';
-import type { Volume } from '../model/volume.ts';
+import type { CopyStatus, Volume } from '../model/volume.ts';
 import { asksToCancel, copiesOf, copyIdFrom, isDeleting, isPublished, isReady, phaseOf, type Why } from './observed.ts';
 import { whyNot } from './placement.ts';
 
@@ -41,6 +41,8 @@ export const DEFAULTS = { allowedPause: '2s', retainSource: '24h', stallPolicy: 
 export type MoveStep =
   | { step: 'wait'; why: Why | null; againMs?: number }
   | { step: 'accept'; status: Required<Pick<MoveStatus, 'volumeUid' | 'epoch' | 'pool' | 'source' | 'target' | 'reused'>> }
+  /** The target's entry in the volume's record, which its agent makes the copy by. */
+  | { step: 'order'; copy: string; entry: CopyStatus }
   | { step: 'round'; phase: 'Syncing' | 'ReadyToCutOver'; round: number }
   | { step: 'phase'; phase: Exclude<MovePhase, 'Fencing' | 'Done' | 'Cancelled' | 'Failed'>; why?: Why }
   | { step: 'fence' }
@@ -191,6 +193,9 @@ const cancel = (phase: 'Cancelled' | 'Failed', reason: string, message: string):
 });
 
 function reserving(seen: MoveSeen): MoveStep {
+  const { target, pool = '' } = statusOf(seen);
+  if (target && !copiesOf(seen.volume as Volume)[target.copy])
+    return { step: 'order', copy: target.copy, entry: { node: target.node, pool, role: 'ordered' } };
   if (!incomingOf(seen).reserved) return wait(obstacleOf(seen));
   return coldWithoutPoints(seen) ? { step: 'fence' } : { step: 'round', phase: 'Syncing', round: 0 };
 }

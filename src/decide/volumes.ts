@@ -17,9 +17,9 @@ type Summary = Pick<VolumeStatus, 'phase' | 'capacity'> & { obstacle: Why | null
 
 export type VolumeStep =
   | { step: 'adopt' }
-  /** The entry in status first, then the placement in spec, in one compare-and-swap each. */
-  | { step: 'order'; copy: string; entry: CopyStatus }
+  /** A compare-and-swap of the spec; the copy is ordered afterwards. */
   | { step: 'place'; node: string; copy: string; pool: string; epoch: number }
+  | { step: 'order'; copy: string; entry: CopyStatus }
   | { step: 'tell'; summary: Summary }
   | { step: 'letGo' }
   | { step: 'none' };
@@ -29,7 +29,8 @@ export function nextVolumeStep(seen: VolumeSeen): VolumeStep {
   const finalizers = volume.metadata.finalizers ?? [];
   if (isDeleting(volume)) return leaving(seen, finalizers.includes(VOLUME_FINALIZER));
   if (!finalizers.includes(VOLUME_FINALIZER)) return { step: 'adopt' };
-  return volume.spec.copy === undefined ? placing(seen) : tell(volume, summaryOf(seen));
+  if (volume.spec.copy === undefined) return placing(seen);
+  return unordered(volume) ?? tell(volume, summaryOf(seen));
 }
 
 function leaving(seen: VolumeSeen, held: boolean): VolumeStep {
@@ -45,12 +46,15 @@ function placing(seen: VolumeSeen): VolumeStep {
   const copy = copyIdFrom(volume.metadata.uid);
   const filesystem = volume.spec.volumeMode === 'Block' ? null : (volume.spec.filesystem ?? 'ext4');
   const need = { pool, size: parseSize(volume.spec.size), filesystem };
-  const ordered = copiesOf(volume)[copy];
-  const chosen =
-    volume.spec.node === undefined ? (ordered ? { node: ordered.node } : place(seen.nodes, need)) : pinned(seen, volume.spec.node, need);
+  const chosen = volume.spec.node === undefined ? place(seen.nodes, need) : pinned(seen, volume.spec.node, need);
   if ('reason' in chosen) return tell(volume, { phase: 'Pending', obstacle: chosen });
-  if (ordered?.node !== chosen.node) return { step: 'order', copy, entry: { node: chosen.node, pool, role: 'ordered' } };
   return { step: 'place', node: chosen.node, copy, pool, epoch: Math.max(1, volume.spec.epoch ?? 0) };
+}
+
+/** The agent makes a copy only where an entry orders it. A volume that was served before is never ordered anew: its copy is lost, not absent. */
+function unordered({ spec, status }: Volume): VolumeStep | null {
+  if (!spec.copy || !spec.node || !spec.pool || status?.capacity !== undefined || status?.copies?.[spec.copy]) return null;
+  return { step: 'order', copy: spec.copy, entry: { node: spec.node, pool: spec.pool, role: 'ordered' } };
 }
 
 function pinned(seen: VolumeSeen, name: string, need: Parameters<typeof whyNot>[2]): { node: string } | Why {
