@@ -7,6 +7,7 @@ import { printable } from '../model/names.ts';
 import type { Client, DeleteOptions, ListOptions, MergePatch, ObjectList, WatchEvent, WatchOptions } from './client.ts';
 import { connectTo, type Call, type Connection, type ConnectionConfig } from './http-connection.ts';
 import { kindUnknown, refusalOf, type ReceivedStatus } from './http-errors.ts';
+import { resourceOf } from './status.ts';
 
 export type { ConnectionConfig } from './http-connection.ts';
 
@@ -144,12 +145,15 @@ class RestClient implements HttpClient {
 
   async #demand(kind: Kind, call: Call): Promise<unknown> {
     const { code, body } = await this.#connection.call(call);
-    if (code >= 200 && code < 300 && body !== null) return body;
-    const status = body as ReceivedStatus | null;
-    const { server } = this.#connection;
-    if (code === 404 && !status?.details?.name) throw kindUnknown(server, `${kind.plural}${kind.group && `.${kind.group}`}`);
-    if (code >= 200 && code < 300)
-      throw new FlockError('Unavailable', `${server} answered without JSON: is it a Kubernetes API or flockctl server?`);
-    throw refusalOf(server, code, status);
+    const ok = code >= 200 && code < 300;
+    if (ok && body !== null) return body;
+    throw refused(this.#connection.server, kind, ok ? null : { code, status: body as ReceivedStatus | null });
   }
+}
+
+/** `answer` null: it was no JSON at all. */
+function refused(server: string, kind: Kind, answer: { code: number; status: ReceivedStatus | null } | null): FlockError {
+  if (answer === null) return new FlockError('Unavailable', `${server} answered without JSON: is it a Kubernetes API or flockctl server?`);
+  const { code, status } = answer;
+  return code === 404 && !status?.details?.name ? kindUnknown(server, resourceOf(kind)) : refusalOf(server, code, status);
 }

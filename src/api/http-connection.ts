@@ -135,7 +135,7 @@ class HttpConnection implements Connection {
     } catch (error) {
       // The server closed a kept connection while the request was on its way. Reading again is harmless; a write may have been done.
       if (call.method === 'GET' && error instanceof StaleConnection) return await this.#once(call, body);
-      throw unreachable(this.server, error instanceof StaleConnection ? error.cause : error);
+      throw unreachable(this.server, causeOf(error));
     }
   }
 
@@ -152,19 +152,22 @@ class HttpConnection implements Connection {
     const stop = (): void => void request.destroy();
     signal?.addEventListener('abort', stop, { once: true });
     try {
-      const response = await this.#timed(request, answerTo(request));
-      if (response.statusCode !== 200)
-        throw refusalOf(this.server, response.statusCode ?? 0, parsed(await textOf(response)) as ReceivedStatus | null);
-      const silence = this.#guardSilence(response, ended.signal);
-      yield* linesOf(response, silence.heard);
+      yield* this.#linesOf(request, ended.signal);
     } catch (error) {
-      if (signal?.aborted || ended.signal.aborted) return;
-      throw unreachable(this.server, error instanceof StaleConnection ? error.cause : error);
+      if (signal?.aborted) return;
+      throw unreachable(this.server, causeOf(error));
     } finally {
       ended.abort();
       signal?.removeEventListener('abort', stop);
       request.destroy();
     }
+  }
+
+  async *#linesOf(request: ClientRequest, ended: AbortSignal): AsyncGenerator<unknown, void, void> {
+    const response = await this.#timed(request, answerTo(request));
+    const code = response.statusCode ?? 0;
+    if (code !== 200) throw refusalOf(this.server, code, parsed(await textOf(response)) as ReceivedStatus | null);
+    yield* linesOf(response, this.#guardSilence(response, ended).heard);
   }
 
   close(): void {
@@ -233,6 +236,8 @@ class Silence extends Error {}
 /** A kept connection was closed before anything of the answer came. */
 class StaleConnection extends Error {}
 
+const causeOf = (error: unknown): unknown => (error instanceof StaleConnection ? error.cause : error);
+
 function answerTo(request: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     request.once('response', resolve);
@@ -263,23 +268,32 @@ function parsed(text: string): unknown {
   }
 }
 
-async function* linesOf(response: IncomingMessage, heard: () => void): AsyncGenerator<unknown, void, void> {
+/** Cuts a stream of bytes into lines, whichever way it was cut into chunks. */
+function lineCutter(): (chunk: Buffer) => string[] {
   let rest: Buffer[] = [];
   let length = 0;
+  return (chunk) => {
+    const lines: string[] = [];
+    let from = 0;
+    for (let end = chunk.indexOf(10); end >= 0; end = chunk.indexOf(10, from)) {
+      lines.push(Buffer.concat([...rest, chunk.subarray(from, end)]).toString('utf8'));
+      rest = [];
+      length = 0;
+      from = end + 1;
+    }
+    rest.push(chunk.subarray(from));
+    length += chunk.length - from;
+    if (length > LARGEST_ANSWER) throw new Invalid(`a line of the stream is above ${LARGEST_ANSWER} bytes`);
+    return lines.filter((line) => line.trim() !== '');
+  };
+}
+
+async function* linesOf(response: IncomingMessage, heard: () => void): AsyncGenerator<unknown, void, void> {
+  const cut = lineCutter();
   try {
     for await (const chunk of response as AsyncIterable<Buffer>) {
       heard();
-      let from = 0;
-      for (let end = chunk.indexOf(10); end >= 0; end = chunk.indexOf(10, from)) {
-        const line = Buffer.concat([...rest, chunk.subarray(from, end)]).toString('utf8');
-        rest = [];
-        length = 0;
-        from = end + 1;
-        if (line.trim() !== '') yield JSON.parse(line);
-      }
-      rest.push(chunk.subarray(from));
-      length += chunk.length - from;
-      if (length > LARGEST_ANSWER) throw new Invalid(`a line of the stream is above ${LARGEST_ANSWER} bytes`);
+      for (const line of cut(chunk)) yield JSON.parse(line);
     }
   } catch (error) {
     if (!(error instanceof Silence)) throw error;

@@ -47,20 +47,20 @@ const BY_CODE: { [code: number]: Reason } = {
   507: 'NoSpace',
 };
 
+/** What the server said is enough, but for these: there it must be told who said it, and what to do. */
+const TOLD: { [reason in Reason]?: (server: string, said: string) => string } = {
+  Unavailable: (server, said) => `${server} cannot answer now: ${said}; try again later`,
+  Unauthorized: (server, said) => `${server} does not accept this client's certificate or token: ${said}`,
+  Internal: (server, said) => `${server} answered what is not understood: ${said}`,
+};
+
+const unknownCode = (code: number): Reason => (code >= 500 ? 'Unavailable' : 'Internal');
+
 /** `code` is the HTTP status; `status` what came with it, if it was a Status at all. */
 export function refusalOf(server: string, code: number, status: ReceivedStatus | null): FlockError {
-  const reason = BY_REASON[status?.reason ?? ''] ?? BY_CODE[code] ?? (code >= 500 ? 'Unavailable' : 'Internal');
+  const reason = BY_REASON[status?.reason ?? ''] ?? BY_CODE[code] ?? unknownCode(code);
   const said = status?.message ?? `HTTP status ${code}`;
-  switch (reason) {
-    case 'Unavailable':
-      return new FlockError(reason, `${server} cannot answer now: ${said}; try again later`);
-    case 'Unauthorized':
-      return new FlockError(reason, `${server} does not accept this client's certificate or token: ${said}`);
-    case 'Internal':
-      return new FlockError(reason, `${server} answered what is not understood: ${said}`);
-    default:
-      return new FlockError(reason, said);
-  }
+  return new FlockError(reason, TOLD[reason]?.(server, said) ?? said);
 }
 
 /** The server does not know the whole kind, which reads like a missing object but is not. */
