@@ -1,0 +1,132 @@
+// The frames of the wire: a header of 64 bytes, then a payload whose length its type bounds. Written for a hostile peer: what the header
+// may say is decided here, before a byte of the payload is taken. Knows no meaning of a frame.
+import { FlockError } from '../model/errors.ts';
+import { HASH } from './hashing.ts';
+import { LEAF } from './leaves.ts';
+
+export const HEADER = 64;
+const MAGIC = 0x464c4b31;
+
+export const FRAME = {
+  HELLO: 1,
+  WELCOME: 2,
+  PREPARE: 3,
+  MANIFEST: 4,
+  READ: 5,
+  DATA: 6,
+  ZERO: 7,
+  ROUND_END: 8,
+  LEAVES: 9,
+  ROOT: 10,
+  RELEASE: 11,
+  DIRTY: 12,
+  LIMIT: 13,
+  PING: 14,
+  ERR: 15,
+} as const;
+export type FrameType = (typeof FRAME)[keyof typeof FRAME];
+
+/** More frames of the same answer follow. */
+export const MORE = 1;
+
+/** The payload of a control frame, bytes. */
+export const CONTROL_LIMIT = 64 * 1024;
+
+const LIMIT_OF: { [T in FrameType]: number } = {
+  [FRAME.HELLO]: CONTROL_LIMIT,
+  [FRAME.WELCOME]: CONTROL_LIMIT,
+  [FRAME.PREPARE]: CONTROL_LIMIT,
+  [FRAME.MANIFEST]: LEAF,
+  [FRAME.READ]: 0,
+  [FRAME.DATA]: LEAF,
+  [FRAME.ZERO]: 0,
+  [FRAME.ROUND_END]: CONTROL_LIMIT,
+  [FRAME.LEAVES]: LEAF,
+  [FRAME.ROOT]: CONTROL_LIMIT,
+  [FRAME.RELEASE]: CONTROL_LIMIT,
+  [FRAME.DIRTY]: CONTROL_LIMIT,
+  [FRAME.LIMIT]: CONTROL_LIMIT,
+  [FRAME.PING]: 0,
+  [FRAME.ERR]: CONTROL_LIMIT,
+};
+
+export interface Header {
+  type: FrameType;
+  /** 0: the payload is the raw bytes. No other codec is spoken. */
+  codec: 0;
+  flags: number;
+  /** Which request it is or answers. */
+  req: number;
+  /** Of DATA, ZERO, READ: where in the volume, bytes. */
+  offset: number;
+  /** Of DATA, ZERO, READ: bytes of the volume it speaks of. 0 in control frames. */
+  rawLen: number;
+  /** Bytes of payload that follow. */
+  wireLen: number;
+  /** Of DATA and ZERO: BLAKE3 of the raw bytes. Zeros in all others. */
+  hash: Buffer;
+}
+
+const NO_HASH = Buffer.alloc(HASH);
+
+/** Fills in what a frame does not say. */
+export const header = (type: FrameType, more: Partial<Omit<Header, 'type' | 'codec'>> = {}): Header => ({
+  type,
+  codec: 0,
+  flags: 0,
+  req: 0,
+  offset: 0,
+  rawLen: 0,
+  wireLen: 0,
+  hash: NO_HASH,
+  ...more,
+});
+
+/** Writes the header into `into` at `at`. */
+export function encodeHeader(of: Header, into: Buffer = Buffer.alloc(HEADER), at = 0): Buffer {
+  into.writeUInt32BE(MAGIC, at);
+  into.writeUInt8(of.type, at + 4);
+  into.writeUInt8(of.codec, at + 5);
+  into.writeUInt16BE(of.flags, at + 6);
+  into.writeUInt32BE(of.req, at + 8);
+  into.writeUInt32BE(0, at + 12);
+  into.writeBigUInt64BE(BigInt(of.offset), at + 16);
+  into.writeUInt32BE(of.rawLen, at + 24);
+  into.writeUInt32BE(of.wireLen, at + 28);
+  of.hash.copy(into, at + 32, 0, HASH);
+  return into;
+}
+
+/** Throws Corrupt for everything that no honest peer sends. */
+export function decodeHeader(from: Buffer): Header {
+  if (from.readUInt32BE(0) !== MAGIC) throw malformed('it does not begin with the magic number');
+  const type = from.readUInt8(4);
+  if (!isFrameType(type)) throw malformed(`type ${type} is not known`);
+  if (from.readUInt8(5) !== 0) throw malformed(`codec ${from.readUInt8(5)} is not known`);
+  if (from.readUInt32BE(12) !== 0) throw malformed('its reserved bytes are not zero');
+  const decoded = header(type, {
+    flags: from.readUInt16BE(6),
+    req: from.readUInt32BE(8),
+    offset: Number(from.readBigUInt64BE(16)),
+    rawLen: from.readUInt32BE(24),
+    wireLen: from.readUInt32BE(28),
+    hash: Buffer.from(from.subarray(32, HEADER)),
+  });
+  checkLengths(decoded);
+  return decoded;
+}
+
+function checkLengths(of: Header): void {
+  if (of.wireLen > LIMIT_OF[of.type]) throw malformed(`a payload of ${of.wireLen} bytes is above the limit of its type ${of.type}`);
+  if (!Number.isSafeInteger(of.offset + of.rawLen)) throw malformed('its offset is beyond every volume');
+  if (!speaksOfBlock(of.type)) {
+    if (of.rawLen !== 0 || of.offset !== 0) throw malformed(`type ${of.type} speaks of no block`);
+    return;
+  }
+  if (of.rawLen === 0 || of.rawLen > LEAF) throw malformed(`a block of ${of.rawLen} bytes`);
+  if (of.type === FRAME.DATA && of.wireLen !== of.rawLen) throw malformed(`${of.wireLen} bytes of payload for ${of.rawLen} bytes`);
+}
+
+const speaksOfBlock = (type: FrameType): boolean => type === FRAME.DATA || type === FRAME.ZERO || type === FRAME.READ;
+const isFrameType = (type: number): type is FrameType => type in LIMIT_OF;
+const malformed = (why: string): FlockError => new FlockError('Corrupt', `the peer sent a malformed frame: ${why}`);

@@ -1,0 +1,80 @@
+// Who is at the other end: TLS 1.3 with certificates on both sides, and the node's name in them. An address proves nothing, so none is
+// compared. Knows no frames.
+import { constants } from 'node:crypto';
+import { isIP } from 'node:net';
+import type { ConnectionOptions, SecureContextOptions, TlsOptions, TLSSocket } from 'node:tls';
+import { FlockError } from '../model/errors.ts';
+import { NAME_PATTERN } from '../model/names.ts';
+import type { NodeIdentity } from './transfer.ts';
+
+const name = new RegExp(NAME_PATTERN, 'u');
+
+export const nodeUri = (cluster: string, node: string): string => `flock://${cluster}/node/${node}`;
+
+/** The node that a certificate's alternative names speak of, null if of none or of several. */
+export function nodeIn(alternativeNames: string | undefined, cluster: string): string | null {
+  // Names with commas or quotes come quoted. Our authority signs none, and taking quoting apart is how such checks have been fooled.
+  if (!alternativeNames || alternativeNames.includes('"')) return null;
+  const prefix = `URI:${nodeUri(cluster, '')}`;
+  const nodes = alternativeNames
+    .split(', ')
+    .filter((entry) => entry.startsWith(prefix))
+    .map((entry) => entry.slice(prefix.length));
+  const [node] = nodes;
+  return nodes.length === 1 && node && name.test(node) ? node : null;
+}
+
+const secure = (identity: NodeIdentity): SecureContextOptions => ({
+  key: identity.key,
+  cert: identity.certificate,
+  ca: identity.authority,
+  minVersion: 'TLSv1.3',
+  maxVersion: 'TLSv1.3',
+  ciphers: 'TLS_AES_256_GCM_SHA384',
+  // Every connection proves itself by its certificate, none by an earlier one.
+  secureOptions: constants.SSL_OP_NO_TICKET,
+});
+
+/** A certificate that the authority did not sign is refused by the listener itself, which can say why; TLS would only hang up. */
+export const listenSecurely = (identity: NodeIdentity): TlsOptions => ({
+  ...secure(identity),
+  requestCert: true,
+  rejectUnauthorized: false,
+});
+
+export const dialSecurely = (identity: NodeIdentity, node: string): ConnectionOptions => ({
+  ...secure(identity),
+  rejectUnauthorized: true,
+  servername: isIP(node) === 0 ? node : '',
+  checkServerIdentity: (_host, certificate) => {
+    const found = nodeIn(certificate.subjectaltname, identity.cluster);
+    if (found === node) return undefined;
+    return new FlockError(
+      'Unauthorized',
+      `the source's certificate is ${found ? `of node ${found}` : `of no node of cluster ${identity.cluster}`}, not of node ${node}: check the source's transfer address`,
+    );
+  },
+});
+
+/** The node at the other end of a connection that was made to us. Throws Unauthorized. */
+export function peerNode(socket: TLSSocket, identity: NodeIdentity): string {
+  const certificate = socket.getPeerX509Certificate();
+  if (!certificate) throw new FlockError('Unauthorized', 'a certificate is needed, and none was shown: enrol this node');
+  if (!socket.authorized)
+    throw new FlockError(
+      'Unauthorized',
+      `the certificate is not valid here (${String(socket.authorizationError)}): it must be signed by this cluster's authority and not be expired`,
+    );
+  const node = nodeIn(certificate.subjectAltName, identity.cluster);
+  if (!node) throw new FlockError('Unauthorized', `the certificate is of no node of cluster ${identity.cluster}`);
+  return node;
+}
+
+/** What went wrong while dialling: a certificate, or the way there. */
+export function dialError(error: Error & { code?: string }, whom: string): FlockError {
+  if (error instanceof FlockError) return error;
+  const ofCertificate = /CERT|SELF_SIGNED|UNABLE_TO_(VERIFY|GET)|TLSV1|SSLV3|ALERT/u.test(error.code ?? '');
+  if (ofCertificate)
+    return new FlockError('Unauthorized', `${whom} and this node do not accept each other's certificates: ${error.message}`, { cause: error });
+  return new FlockError('Unavailable', `the connection to ${whom} failed: ${error.message || String(error.code)}`, { cause: error });
+}

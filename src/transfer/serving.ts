@@ -1,0 +1,185 @@
+// One target's connection at the source: its HELLO is authorised by a fresh read of the record before anything is served, then its
+// requests are answered in order, its reads by the pipeline beside them. Knows no listener.
+import type { TLSSocket } from 'node:tls';
+import { FlockError, messageOf } from '../model/errors.ts';
+import { FRAME, MORE, type FrameType, type Header } from './frame.ts';
+import { LEAF } from './leaves.ts';
+import { decodeLeaves } from './leaf-list.ts';
+import { controlFrame, CountsMessage, frameOf, HelloMessage, LimitMessage, parse, PrepareMessage, ReleaseMessage, RootMessage } from './messages.ts';
+import { peerNode } from './node-identity.ts';
+import { Pacer, type SetRate } from './pacing.ts';
+import type { FrameSink } from './parser.ts';
+import { ReadAhead } from './read-ahead.ts';
+import { SourceRound, type MoveMemory, type Served } from './source-round.ts';
+import type { Hello, SourceOptions } from './transfer.ts';
+import { DEAD_AFTER, Wire } from './wire.ts';
+
+/** Requests that may wait for their answer at once. */
+const WAITING = 64;
+
+export interface ServingParts {
+  options: SourceOptions;
+  memoryOf: (moveUid: string) => MoveMemory;
+  setRate: SetRate | undefined;
+}
+
+export class Serving implements FrameSink {
+  /** Resolves when the connection has ended and everything of it is closed. */
+  readonly done: Promise<void>;
+  hello: Hello | null = null;
+  readonly #parts: ServingParts;
+  readonly #socket: TLSSocket;
+  readonly #wire: Wire;
+  readonly #pacer: Pacer;
+  readonly #reads: ReadAhead;
+  #served: Served | null = null;
+  #round: SourceRound | null = null;
+  #answering: Promise<void> = Promise.resolve();
+  #waiting = 0;
+
+  constructor(socket: TLSSocket, parts: ServingParts) {
+    this.#parts = parts;
+    this.#socket = socket;
+    const { clock, onBytes = () => {} } = parts.options;
+    this.#wire = new Wire(socket, clock, { sink: this, peer: `the target at ${socket.remoteAddress ?? 'an unknown address'}` });
+    this.#pacer = new Pacer(socket, clock, parts.setRate);
+    this.#reads = new ReadAhead({ wire: this.#wire, pacer: this.#pacer, round: () => this.#round, onBytes });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#wire.ended.addEventListener('abort', () => resolve(this.#ended()), { once: true });
+    if (this.#wire.ended.aborted) resolve(this.#ended());
+    this.done = promise;
+    this.#identify();
+    socket.on('data', (chunk: Buffer) => this.#wire.feed(chunk));
+  }
+
+  end(why: FlockError): void {
+    this.#wire.end(why);
+  }
+
+  place(of: Header): Buffer {
+    if (!this.hello && of.type !== FRAME.HELLO) throw new FlockError('Forbidden', 'the first frame of a connection is HELLO');
+    if (of.type !== FRAME.READ && this.#waiting >= WAITING) throw new FlockError('Corrupt', 'too many requests at once');
+    return Buffer.alloc(of.wireLen);
+  }
+
+  frame(of: Header, payload: Buffer): void {
+    if (of.type === FRAME.READ) return this.#reads.push(of);
+    this.#waiting += 1;
+    this.#answering = this.#answering.then(async () => {
+      try {
+        if (!this.#wire.ended.aborted) await this.#answer(of, payload);
+      } catch (error) {
+        this.#log('warn', `refused: ${messageOf(error)}`);
+        this.#wire.refuse(error);
+      } finally {
+        this.#waiting -= 1;
+      }
+    });
+  }
+
+  /** Without a certificate of the cluster not a byte of the peer is looked at. */
+  #identify(): void {
+    const { identity, clock } = this.#parts.options;
+    try {
+      peerNode(this.#socket, identity());
+    } catch (error) {
+      this.#log('warn', `refused ${this.#wire.peer}: ${messageOf(error)}`);
+      return this.#wire.refuse(error);
+    }
+    clock.sleep(DEAD_AFTER, this.#wire.ended).then(
+      () => !this.hello && this.#wire.refuse(new FlockError('Forbidden', 'no HELLO came')),
+      () => undefined,
+    );
+  }
+
+  async #answer(of: Header, payload: Buffer): Promise<void> {
+    switch (of.type) {
+      case FRAME.HELLO:
+        return this.#welcome(payload);
+      case FRAME.PREPARE:
+        return this.#prepare(of.req, parse(PrepareMessage, payload, 'PREPARE'));
+      case FRAME.LIMIT:
+        return this.#limit(parse(LimitMessage, payload, 'LIMIT').bytesPerSecond);
+      default:
+        return this.#answerOfRound(of, payload, this.#current());
+    }
+  }
+
+  async #answerOfRound(of: Header, payload: Buffer, round: SourceRound): Promise<void> {
+    const { ended } = this.#wire;
+    switch (of.type) {
+      case FRAME.LEAVES:
+        return this.#wire.send(frameOf(FRAME.LEAVES, of.req, await round.hashes(decodeLeaves(payload, round.leafCount), ended)));
+      case FRAME.ROUND_END:
+        parse(CountsMessage, payload, 'ROUND_END');
+        return this.#reply(of, round.counts);
+      case FRAME.ROOT:
+        parse(RootMessage, payload, 'ROOT');
+        return this.#reply(of, { root: await round.root(ended) });
+      case FRAME.RELEASE:
+        await round.releaseBefore(parse(ReleaseMessage, payload, 'RELEASE').before);
+        return this.#reply(of, {});
+      case FRAME.DIRTY:
+        return this.#reply(of, { bytes: await round.dirty() });
+      default:
+        throw new FlockError('Corrupt', `a target does not send frames of type ${of.type}`);
+    }
+  }
+
+  #current(): SourceRound {
+    if (!this.#round) throw new FlockError('Conflict', 'no round was prepared');
+    return this.#round;
+  }
+
+  #reply(of: { type: FrameType; req: number }, message: object): void {
+    this.#wire.send(controlFrame(of.type, of.req, message));
+  }
+
+  async #welcome(payload: Buffer): Promise<void> {
+    if (this.hello) throw new FlockError('Corrupt', 'a connection has one HELLO');
+    const { identity, authorize, crash } = this.#parts.options;
+    const hello = parse(HelloMessage, payload, 'HELLO');
+    this.hello = hello;
+    const node = peerNode(this.#socket, identity());
+    const offer = await authorize(hello, { node });
+    this.#served = { offer, hello, memory: this.#parts.memoryOf(hello.moveUid), crash };
+    this.#log('info', `serving ${hello.purpose} to node ${node}`);
+    this.#wire.send(controlFrame(FRAME.WELCOME, 0, { protocol: 1 }));
+  }
+
+  async #prepare(req: number, order: PrepareMessage): Promise<void> {
+    const served = this.#served;
+    if (!served) throw new FlockError('Forbidden', 'not authorised');
+    await this.#leaveRound();
+    this.#round = await SourceRound.prepare(served, order);
+    const { encoded } = this.#round;
+    for (let at = 0; at < encoded.length; at += LEAF) {
+      const last = at + LEAF >= encoded.length;
+      this.#wire.send(frameOf(FRAME.MANIFEST, req, encoded.subarray(at, at + LEAF), last ? 0 : MORE));
+    }
+  }
+
+  #limit(bytesPerSecond: number | null): void {
+    const by = this.#pacer.limit(bytesPerSecond);
+    this.#log('debug', `limit ${bytesPerSecond ?? 'none'}, held by the ${by}`);
+  }
+
+  async #leaveRound(): Promise<void> {
+    const round = this.#round;
+    this.#round = null;
+    await this.#reads.idle();
+    await round?.close();
+  }
+
+  async #ended(): Promise<void> {
+    await this.#answering;
+    await this.#reads.close();
+    await this.#leaveRound();
+    this.#log('debug', `ended: ${messageOf(this.#wire.ended.reason)}`);
+  }
+
+  #log(level: 'debug' | 'info' | 'warn', message: string): void {
+    const { hello } = this;
+    this.#parts.options.log[level]({ move: hello?.move, volumeUid: hello?.volumeUid, epoch: hello?.epoch }, message);
+  }
+}
