@@ -1,0 +1,258 @@
+// One node's agent, put together: watches feed a queue of volumes, the queue's workers reconcile, transfers run beside it, and the local
+// socket serves who is on this machine. Restartable at any moment: everything it knows is in the records and on the disks.
+import type { Server } from 'node:http';
+import { join } from 'node:path';
+import { heartbeat } from '../api/election.ts';
+import { informer, type Informer } from '../api/informer.ts';
+import { workQueue, type WorkQueue } from '../api/queue.ts';
+import { hasEnded } from '../decide/observed.ts';
+import { FlockError, messageOf } from '../model/errors.ts';
+import { Moves, type Move } from '../model/move.ts';
+import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
+import { Volumes, type Volume } from '../model/volume.ts';
+import type { Pool } from '../pools/pool.ts';
+import type { SourceOptions, SourceServer } from '../transfer/transfer.ts';
+import { CopyActs } from './acts.ts';
+import { authorizer } from './authorize.ts';
+import { Copies } from './copies.ts';
+import { inventory, type Inventory } from './inventory.ts';
+import { keyedLock } from './lock.ts';
+import type { AgentMetrics } from './metrics.ts';
+import { NodeReport, type BrokenPool, type NodeFacts } from './node-report.ts';
+import type { AgentPorts } from './ports.ts';
+import { openPublications } from './publications.ts';
+import { Publishing } from './publishing.ts';
+import { VolumeReconciler } from './reconcile.ts';
+import { needsSource, Serving } from './serving.ts';
+import { serveSocket, textOf, type Call } from './socket.ts';
+import { Transfers, type TransferSettings } from './transfers.ts';
+
+export interface AgentOptions extends Omit<AgentPorts, 'known' | 'isLeaseFresh' | 'pools'> {
+  pools: Map<string, Pool>;
+  broken: Map<string, BrokenPool>;
+  /** Opens pools that could not be opened before. */
+  reopen: () => Promise<void>;
+  random: () => number;
+  /** Folder of this agent's own files. */
+  folder: string;
+  facts: NodeFacts;
+  transfers: TransferSettings;
+  /** Opens the data listener. */
+  serve: (options: Pick<SourceOptions, 'authorize'>) => Promise<SourceServer>;
+  metrics: AgentMetrics;
+}
+
+export interface Agent {
+  /** Ends in order: nothing new, transfers stopped, the record says that the agent stopped. */
+  stop(): Promise<void>;
+}
+
+/** Between two reports of the node and looks at its pools, ms. */
+const REPORT_INTERVAL = 10_000;
+
+export async function startAgent(options: AgentOptions): Promise<Agent> {
+  const agent = new NodeAgent(options);
+  await agent.start();
+  return agent;
+}
+
+class NodeAgent implements Agent {
+  readonly #options: AgentOptions;
+  readonly #stop = new AbortController();
+  readonly #volumes: Informer<Volume>;
+  readonly #moves: Informer<Move>;
+  readonly #nodes: Informer<StorageNode>;
+  readonly #queue: WorkQueue;
+  readonly #inventory: Inventory;
+  readonly #ports: AgentPorts;
+  readonly #report: NodeReport;
+  readonly #running: Promise<unknown>[] = [];
+  /** Volumes that have a copy here, by name, as last looked at. */
+  #local = new Set<string>();
+  #copies: Copies | null = null;
+  #reconciler: VolumeReconciler | null = null;
+  #publishing: Publishing | null = null;
+  #transfers: Transfers | null = null;
+  #serving: Serving | null = null;
+  #socket: Server | null = null;
+
+  constructor(options: AgentOptions) {
+    this.#options = options;
+    const { client, node, clock, random, log } = options;
+    const watching = { clock, random, log };
+    this.#volumes = informer(client, Volumes, watching);
+    this.#moves = informer(client, Moves, watching);
+    this.#nodes = informer(client, StorageNodes, watching);
+    const beat = heartbeat({ client, node, ...watching });
+    this.#running.push(beat.start(this.#stop.signal));
+    this.#inventory = inventory(options.pools);
+    this.#ports = {
+      ...options,
+      isLeaseFresh: () => beat.isFresh(),
+      known: {
+        movesOf: (volume) => this.#moves.list().filter((move) => move.spec.volume === volume),
+        node: (name) => this.#nodes.get(name),
+        volume: (name) => this.#volumes.get(name),
+      },
+    };
+    this.#queue = workQueue({
+      work: (volume) => this.#work(volume),
+      workers: 4,
+      ...watching,
+      onDepth: (depth) => options.metrics.queueDepth.set(depth),
+    });
+    this.#report = new NodeReport({
+      node,
+      client,
+      clock,
+      facts: options.facts,
+      pools: options.pools,
+      broken: options.broken,
+      inventory: this.#inventory,
+      transfer: () => this.#serving?.address ?? null,
+      orphans: () => this.#orphans(),
+    });
+  }
+
+  async start(): Promise<void> {
+    const { folder, mounts, transfers, client, node, serve, metrics, facts } = this.#options;
+    const publications = await openPublications(join(folder, 'publications.json'), mounts);
+    const lock = keyedLock();
+    const copies = new Copies(this.#ports, this.#inventory, publications);
+    const shared = { copies, inventory: this.#inventory, publications, lock };
+    const publishing = new Publishing(this.#ports, shared);
+    const running = new Transfers(this.#ports, transfers, (volume) => this.#queue.add(volume));
+    const acts = new CopyActs(this.#ports, { ...shared, transfers: running, publishing });
+    this.#copies = copies;
+    this.#publishing = publishing;
+    this.#transfers = running;
+    this.#reconciler = new VolumeReconciler(this.#ports, { ...shared, acts });
+    this.#serving = new Serving(
+      () => serve({ authorize: authorizer(client, node, copies) }),
+      () => void this.#reportNow(),
+    );
+    await this.#reportNow();
+    this.#socket = await serveSocket(facts.socket, this.#calls(publishing, running), () => metrics.text());
+    await this.#watch();
+    this.#running.push(this.#reportForEver());
+  }
+
+  /** Only the owner reacts: a change that does not concern this node wakes nobody here. */
+  async #watch(): Promise<void> {
+    const { node } = this.#options;
+    const { signal } = this.#stop;
+    this.#running.push(this.#volumes.start(signal), this.#moves.start(signal), this.#nodes.start(signal));
+    await Promise.all([this.#volumes.synced, this.#moves.synced, this.#nodes.synced]);
+    this.#volumes.onChange((name, volume, previous) => {
+      if (this.#local.has(name) || concerns(volume, node) || concerns(previous, node)) this.#queue.add(name);
+    });
+    this.#moves.onChange((_name, move, previous) => this.#moveChanged(move ?? previous, move === null));
+    await this.#look();
+  }
+
+  #moveChanged(move: Move | null, gone: boolean): void {
+    const { node, log } = this.#options;
+    const { source, target } = move?.status ?? {};
+    if (!move || (source?.node !== node && target?.node !== node)) return;
+    if (source?.node === node && (gone || hasEnded(move)) && move.metadata.uid) this.#serving?.drop(move.metadata.uid);
+    const needed = this.#moves.list().some((each) => needsSource(each, node));
+    this.#serving
+      ?.want(needed)
+      .catch((error: unknown) => log.error({ error: messageOf(error) }, 'the data listener cannot be opened or closed'));
+    this.#queue.add(move.spec.volume);
+  }
+
+  async #work(volume: string): Promise<void> {
+    await this.#reconciler?.reconcile(volume);
+  }
+
+  // ---- now and then --------------------------------------------------------------------------------------------------------------
+
+  async #reportForEver(): Promise<void> {
+    const { clock } = this.#options;
+    const { signal } = this.#stop;
+    while (!signal.aborted) {
+      await clock.sleep(REPORT_INTERVAL, signal).catch(() => undefined);
+      if (signal.aborted) return;
+      await this.#options.reopen();
+      for (const pool of this.#options.pools.keys()) this.#inventory.touched(pool);
+      await this.#look();
+      await this.#reportNow();
+    }
+  }
+
+  /** Volumes whose copies were not known of yet are looked at: after a start, or when a pool came back. */
+  async #look(): Promise<void> {
+    const found = new Set((await this.#inventory.copies()).map(({ label }) => label.volume));
+    const back = [...found].filter((name) => !this.#local.has(name));
+    this.#local = found;
+    for (const name of back) this.#queue.add(name);
+  }
+
+  async #reportNow(): Promise<void> {
+    const { log } = this.#options;
+    try {
+      await this.#report.write(!this.#stop.signal.aborted);
+    } catch (error) {
+      log.warn({ error: messageOf(error) }, 'the node could not be reported; it is tried again');
+    }
+  }
+
+  async #orphans(): Promise<ReadonlyMap<string, string[]>> {
+    const byPool = new Map<string, string[]>();
+    for (const { name, label, pool } of await this.#inventory.copies()) {
+      if (this.#volumes.get(label.volume)?.metadata.uid === label.volumeUid || !(await this.#isSynced())) continue;
+      byPool.set(pool.name, [...(byPool.get(pool.name) ?? []), name]);
+    }
+    return byPool;
+  }
+
+  async #isSynced(): Promise<boolean> {
+    return Promise.race([this.#volumes.synced.then(() => true), Promise.resolve(false)]);
+  }
+
+  // ---- the local socket ----------------------------------------------------------------------------------------------------------
+
+  #calls(publishing: Publishing, transfers: Transfers): { [path: string]: Call } {
+    return {
+      '/v1/publish': async (body) => {
+        const volume = textOf(body, 'volume');
+        const done = await publishing.publish({ volume, target: textOf(body, 'target'), readOnly: body.readOnly === true });
+        this.#queue.add(volume);
+        return done;
+      },
+      '/v1/unpublish': async (body) => {
+        const volume = textOf(body, 'volume');
+        await publishing.unpublish({ volume, ...(body.target === undefined ? {} : { target: textOf(body, 'target') }) });
+        this.#queue.add(volume);
+        return {};
+      },
+      '/v1/status': () =>
+        Promise.resolve({
+          node: this.#options.node,
+          transfers: transfers.progress().map(({ move, progress }) => ({
+            move,
+            ...progress,
+            bytesTotal: String(progress.bytesTotal),
+            bytesDone: String(progress.bytesDone),
+            bytesSent: String(progress.bytesSent),
+            bytesResumed: String(progress.bytesResumed),
+          })),
+        }),
+    };
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort(new FlockError('Unavailable', 'the agent is stopping'));
+    await new Promise<void>((resolve) => (this.#socket ? this.#socket.close(() => resolve()) : resolve()));
+    await this.#transfers?.stopAll();
+    await this.#queue.stop();
+    await this.#serving?.want(false);
+    await Promise.all(this.#running);
+    await this.#copies?.letGoAll();
+    await this.#reportNow();
+  }
+}
+
+const concerns = (volume: Volume | null, node: string): boolean =>
+  volume !== null && (volume.spec.node === node || Object.values(volume.status?.copies ?? {}).some((copy) => copy.node === node));

@@ -1,0 +1,26 @@
+// What the agent counts, as Prometheus text: flock_agent_*. Units are in the names.
+import { Counter, Gauge, Registry } from 'prom-client';
+
+export interface AgentMetrics {
+  events: Counter<'reason' | 'type'>;
+  bytesServed: Counter;
+  queueDepth: Gauge;
+  text(): Promise<string>;
+}
+
+export function agentMetrics(node: string): AgentMetrics {
+  const registry = new Registry();
+  registry.setDefaultLabels({ node });
+  const registers = [registry];
+  return {
+    events: new Counter({
+      name: 'flock_agent_events_total',
+      help: 'Things that the agent did or refused, by reason',
+      labelNames: ['reason', 'type'],
+      registers,
+    }),
+    bytesServed: new Counter({ name: 'flock_agent_served_bytes_total', help: 'Payload bytes sent to other nodes', registers }),
+    queueDepth: new Gauge({ name: 'flock_agent_queue_depth', help: 'Volumes that wait to be looked at', registers }),
+    text: () => registry.metrics(),
+  };
+}

@@ -1,0 +1,149 @@
+// What this node says of itself: its StorageNode. Written when something that decisions rest on changed, and for the mere use of disks only
+// now and then.
+import { arch, release } from 'node:os';
+import type { Client } from '../api/client.ts';
+import { timestamp, type Clock } from '../model/clock.ts';
+import { isReason, messageOf } from '../model/errors.ts';
+import { GROUP_VERSION, type Condition, type Stored } from '../model/meta.ts';
+import { StorageNodes, type PoolStatus, type PoolType, type StorageNode, type StorageNodeStatus } from '../model/storage-node.ts';
+import type { Pool } from '../pools/pool.ts';
+import type { Inventory } from './inventory.ts';
+import { difference } from './records.ts';
+
+export interface NodeFacts {
+  agentVersion: string;
+  socket: string;
+  filesystems: readonly string[];
+  canMount: boolean;
+}
+
+export interface BrokenPool {
+  type: PoolType;
+  message: string;
+}
+
+export interface ReportParts {
+  node: string;
+  client: Client;
+  clock: Clock;
+  facts: NodeFacts;
+  pools: ReadonlyMap<string, Pool>;
+  /** Pools of the configuration that could not be opened, and why. */
+  broken: ReadonlyMap<string, BrokenPool>;
+  inventory: Inventory;
+  transfer: () => { address: string; port: number } | null;
+  /** Names of copies on this node that no record speaks of. */
+  orphans: () => Promise<ReadonlyMap<string, string[]>>;
+}
+
+/** Between two writes that only tell of the disks' use, ms. */
+const USE_INTERVAL = 30_000;
+
+export class NodeReport {
+  readonly #parts: ReportParts;
+  #lastUse = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: ReportParts) {
+    this.#parts = parts;
+  }
+
+  /** Makes the record if there is none, and brings its status up to date. `ready` false: this agent is going. */
+  async write(ready: boolean): Promise<void> {
+    const { client, node, clock } = this.#parts;
+    const record = await this.#record();
+    const status = await this.#status(record, ready);
+    const patch = difference(record.status, status);
+    if (!patch) return;
+    const urgent = difference(withoutUse(record.status), withoutUse(status));
+    if (!urgent && clock.monotonic() - this.#lastUse < USE_INTERVAL) return;
+    await client.patch(StorageNodes, node, { metadata: { uid: record.metadata.uid }, status: patch }, { subresource: 'status' });
+    this.#lastUse = clock.monotonic();
+  }
+
+  async #record(): Promise<Stored<StorageNode>> {
+    const { client, node } = this.#parts;
+    try {
+      return await client.get(StorageNodes, node);
+    } catch (error) {
+      if (!isReason(error, 'NotFound')) throw error;
+      return client.create(StorageNodes, { apiVersion: GROUP_VERSION, kind: 'StorageNode', metadata: { name: node }, spec: {} });
+    }
+  }
+
+  async #status(record: Stored<StorageNode>, ready: boolean): Promise<StorageNodeStatus> {
+    const { facts, transfer } = this.#parts;
+    const address = transfer();
+    const { obstacle, pools } = await this.#pools();
+    return {
+      agentVersion: facts.agentVersion,
+      kernel: `${release()} ${arch()}`,
+      socket: facts.socket,
+      filesystems: [...facts.filesystems],
+      canMount: facts.canMount,
+      pools,
+      ...(address ? { transfer: address } : {}),
+      conditions: [...(record.status?.conditions ?? []).filter(({ type }) => type !== 'Ready'), this.#condition(record, ready, obstacle)],
+    };
+  }
+
+  #condition(record: Stored<StorageNode>, ready: boolean, obstacle: string | null): Condition {
+    const { clock, node } = this.#parts;
+    const condition = ready
+      ? {
+          type: 'Ready',
+          status: 'True' as const,
+          reason: obstacle ? 'PoolsUnhealthy' : 'AgentRuns',
+          message: obstacle ?? `the agent of node ${node} runs`,
+        }
+      : {
+          type: 'Ready',
+          status: 'False' as const,
+          reason: 'AgentStopped',
+          message: `the agent of node ${node} was stopped; start it again`,
+        };
+    const before = record.status?.conditions?.find(({ type }) => type === 'Ready');
+    return { ...condition, lastTransitionTime: before?.status === condition.status ? before.lastTransitionTime : timestamp(clock) };
+  }
+
+  async #pools(): Promise<{ pools: { [name: string]: PoolStatus }; obstacle: string | null }> {
+    const pools: { [name: string]: PoolStatus } = {};
+    const orphans = await this.#parts.orphans();
+    for (const pool of this.#parts.pools.values()) pools[pool.name] = await this.#pool(pool, orphans.get(pool.name) ?? []);
+    for (const [name, { type, message }] of this.#parts.broken)
+      pools[name] = { type, healthy: false, obstacle: { reason: 'PoolNotUsable', message } };
+    const sick = Object.entries(pools).filter(([, { healthy }]) => !healthy);
+    return {
+      pools,
+      obstacle: sick.length === 0 ? null : sick.map(([name, { obstacle }]) => `pool ${name}: ${obstacle?.message}`).join('; '),
+    };
+  }
+
+  async #pool(pool: Pool, orphans: readonly string[]): Promise<PoolStatus> {
+    const { type, uuid, thin, points } = pool;
+    const fixed = { type, uuid, thin, points };
+    const problem = (await this.#parts.inventory.problems()).get(pool.name);
+    if (problem !== undefined) return { ...fixed, healthy: false, obstacle: { reason: 'PoolNotUsable', message: problem } };
+    try {
+      const { capacity, booked, free, size, used } = await pool.room();
+      const foreign = [...(await this.#parts.inventory.foreign(pool.name)), ...orphans];
+      return {
+        ...fixed,
+        ...(capacity === null ? {} : { capacity: String(capacity) }),
+        booked: String(booked),
+        free: String(free),
+        size: String(size),
+        used: String(used),
+        healthy: true,
+        ...(foreign.length > 0 ? { foreign } : {}),
+      };
+    } catch (error) {
+      return { ...fixed, healthy: false, obstacle: { reason: 'PoolNotUsable', message: messageOf(error) } };
+    }
+  }
+}
+
+/** What decisions rest on: all but the bare use. */
+function withoutUse(status: StorageNodeStatus | undefined): StorageNodeStatus {
+  const pools = Object.entries(status?.pools ?? {}).map(([name, { used: _used, free: _free, ...rest }]) => [name, rest] as const);
+  return { ...status, pools: Object.fromEntries(pools) };
+}
