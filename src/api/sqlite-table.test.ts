@@ -1,0 +1,203 @@
+// The contract over SQLite, and what a database must stand: a restart, a second server, another program's file.
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, it, type TestContext } from 'node:test';
+import { systemClock } from '../model/clock.ts';
+import { isReason } from '../model/errors.ts';
+import { Events, Leases } from '../model/system.ts';
+import { Volumes, type Volume } from '../model/volume.ts';
+import { backup, restore } from './backup.ts';
+import { clientContract } from './contract.ts';
+import { LocalClient } from './local-client.ts';
+import { Registry } from './registry.ts';
+import { openDatabase, type Database } from './sqlite-table.ts';
+
+const registryOf = ({ table }: Database): Registry => new Registry({ table, clock: systemClock, uid: randomUUID });
+
+clientContract('the registry over SQLite', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'flock-sqlite-'));
+  const database = openDatabase(join(directory, 'flock.db'));
+  const close = (): void => {
+    database.close();
+    rmSync(directory, { recursive: true });
+  };
+  return { client: new LocalClient({ registry: registryOf(database), clock: systemClock }), namespace: 'flock-system', close };
+});
+
+function place(t: TestContext): (name: string) => string {
+  const directory = mkdtempSync(join(tmpdir(), 'flock-sqlite-'));
+  t.after(() => rmSync(directory, { recursive: true }));
+  return (name) => join(directory, name);
+}
+
+function opened(t: TestContext, file: string): Database {
+  const database = openDatabase(file);
+  let open = true;
+  const close = (): void => {
+    if (open) database.close();
+    open = false;
+  };
+  t.after(close);
+  return { ...database, close };
+}
+
+const volume = (name: string): Volume => ({ apiVersion: 'flock.dev/v1alpha1', kind: 'Volume', metadata: { name }, spec: { size: '1Gi' } });
+
+describe('a database', () => {
+  it('brings objects, versions and settings through a restart', (t) => {
+    const file = place(t)('flock.db');
+    const first = opened(t, file);
+    const registry = registryOf(first);
+    const made = registry.create(Volumes, volume('db'));
+    registry.create(Volumes, volume('gone'));
+    registry.delete(Volumes, 'gone');
+    first.settings.put('authority', 'key');
+    first.close();
+
+    const second = opened(t, file);
+    const again = registryOf(second);
+    assert.deepEqual(again.list(Volumes).items, [made]);
+    assert.equal(again.version, registry.version);
+    assert.equal(second.settings.get('authority'), 'key');
+    assert.ok(Number(again.create(Volumes, volume('next')).metadata.resourceVersion) > Number(registry.version));
+  });
+
+  it('is for its owner only', (t) => {
+    const file = place(t)('flock.db');
+    opened(t, file);
+    assert.equal(statSync(file).mode & 0o077, 0);
+  });
+
+  it('tells a second server that it is in use, and is free when the first has closed it', (t) => {
+    const file = place(t)('flock.db');
+    const first = opened(t, file);
+    assert.throws(
+      () => openDatabase(file),
+      (error) => isReason(error, 'InUse') && /in use by another server/u.test(error.message),
+    );
+    first.close();
+    opened(t, file);
+  });
+
+  it('refuses files that are none, or of a later version', (t) => {
+    const at = place(t);
+    writeFileSync(at('text'), 'this is no database, but long enough to look at all of its header bytes '.repeat(20));
+    assert.throws(() => openDatabase(at('text')), { reason: 'Corrupt' });
+    const other = new DatabaseSync(at('other'));
+    other.exec('CREATE TABLE t (a)');
+    other.close();
+    assert.throws(() => openDatabase(at('other')), { reason: 'Corrupt' });
+    opened(t, at('later')).close();
+    const later = new DatabaseSync(at('later'));
+    later.exec('PRAGMA user_version = 99');
+    later.close();
+    assert.throws(() => openDatabase(at('later')), { reason: 'Unsupported' });
+  });
+
+  it('gives a setting that is taken to one taker', (t) => {
+    const { settings } = opened(t, place(t)('flock.db'));
+    settings.put('invitation/a', '1');
+    settings.put('invitation/b', '2');
+    settings.put('key', '3');
+    assert.deepEqual(settings.names('invitation/'), ['invitation/a', 'invitation/b']);
+    assert.deepEqual([settings.take('invitation/a'), settings.take('invitation/a')], ['1', null]);
+    assert.deepEqual(settings.names('invitation/'), ['invitation/b']);
+  });
+
+  it('leaves the registry as it was when a write does not reach the disk', (t) => {
+    const file = place(t)('flock.db');
+    const registry = registryOf(opened(t, file));
+    registry.create(Volumes, volume('db'));
+    const intruder = new DatabaseSync(file);
+    t.after(() => intruder.close());
+    intruder.exec("CREATE TRIGGER full BEFORE INSERT ON objects BEGIN SELECT RAISE(ABORT, 'no room'); END");
+    assert.throws(() => registry.create(Volumes, volume('more')), /no room/u);
+    assert.deepEqual(
+      registry.list(Volumes).items.map(({ metadata }) => metadata.name),
+      ['db'],
+    );
+    intruder.exec('DROP TRIGGER full');
+    assert.equal(registry.create(Volumes, volume('more')).metadata.resourceVersion, '2');
+  });
+});
+
+describe('backup and restore', () => {
+  it('bring back what was there, under versions that nobody has seen', (t) => {
+    const at = place(t);
+    const database = opened(t, at('flock.db'));
+    const registry = registryOf(database);
+    const made = registry.create(Volumes, volume('db'));
+    database.settings.put('authority', 'key');
+    backup(at('flock.db'), at('backup'));
+    const lost = registry.create(Volumes, volume('later'));
+    database.close();
+
+    const aside = restore(at('backup'), at('flock.db'));
+    assert.ok(aside, 'the database that was there is kept');
+    const after = opened(t, at('flock.db'));
+    const restored = registryOf(after);
+    assert.deepEqual(restored.list(Volumes).items, [made]);
+    assert.equal(after.settings.get('authority'), 'key');
+    assert.ok(Number(restored.version) > Number(lost.metadata.resourceVersion));
+    for (const { metadata } of [made, lost]) {
+      const { resourceVersion } = metadata;
+      assert.throws(() => restored.watch(Volumes, { resourceVersion }, () => {}), { reason: 'Expired' });
+    }
+    const old = opened(t, aside);
+    assert.equal(registryOf(old).list(Volumes).items.length, 2);
+  });
+
+  it('never touch a database in use', (t) => {
+    const at = place(t);
+    const database = opened(t, at('flock.db'));
+    backup(at('flock.db'), at('backup'));
+    assert.throws(() => restore(at('backup'), at('flock.db')), { reason: 'InUse' });
+    registryOf(database).create(Volumes, volume('db'));
+  });
+
+  it('refuse a damaged backup and change nothing', (t) => {
+    const at = place(t);
+    const database = opened(t, at('flock.db'));
+    registryOf(database).create(Volumes, volume('db'));
+    database.close();
+    writeFileSync(at('backup'), 'SQLite format 3\0 but not for long');
+    assert.throws(() => restore(at('backup'), at('flock.db')), { reason: 'Corrupt' });
+    assert.equal(registryOf(opened(t, at('flock.db'))).list(Volumes).items.length, 1);
+  });
+
+  it('refuse an object that cannot be read', (t) => {
+    const at = place(t);
+    opened(t, at('flock.db')).close();
+    const broken = new DatabaseSync(at('flock.db'));
+    broken.exec("INSERT INTO objects VALUES ('volumes.flock.dev', '', 'db', '{')");
+    broken.close();
+    assert.throws(() => backup(at('flock.db'), at('backup')), /the object "db" cannot be read/u);
+  });
+
+  it('do not overwrite a backup', (t) => {
+    const at = place(t);
+    opened(t, at('flock.db'));
+    backup(at('flock.db'), at('backup'));
+    assert.throws(() => backup(at('flock.db'), at('backup')), { reason: 'AlreadyExists' });
+  });
+
+  it('keep Leases and Events too', (t) => {
+    const at = place(t);
+    const registry = registryOf(opened(t, at('flock.db')));
+    registry.create(Leases, {
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      metadata: { name: 'l', namespace: 'n' },
+      spec: {},
+    } as never);
+    backup(at('flock.db'), at('backup'));
+    restore(at('backup'), at('other.db'));
+    const restored = registryOf(opened(t, at('other.db')));
+    assert.equal(restored.list(Leases).items.length, 1);
+    assert.deepEqual(restored.list(Events).items, []);
+  });
+});
