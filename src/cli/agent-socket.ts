@@ -1,0 +1,67 @@
+// The agent of this machine over its own unix socket: what has to happen where the volume is. JSON over HTTP; refusals are
+// `{reason, message}` with a status of 400 and above. Knows no records.
+import { request } from 'node:http';
+import { stat } from 'node:fs/promises';
+import { FlockError, messageOf, type Reason } from '../model/errors.ts';
+
+export interface Published {
+  device: string;
+  target: string;
+}
+
+export interface LocalAgent {
+  publish(order: { volume: string; target: string; readOnly?: boolean }): Promise<Published>;
+  unpublish(order: { volume: string; target?: string }): Promise<void>;
+}
+
+/** The agent of `node` at the path that its record names. Throws Unsupported when that is not on this machine. */
+export async function localAgent(node: string, path: string | undefined): Promise<LocalAgent> {
+  const there = path === undefined ? null : await stat(path).catch(() => null);
+  if (path === undefined || !there?.isSocket())
+    throw new FlockError(
+      'Unsupported',
+      `the volume is on node ${node}, whose agent does not run on this machine${path === undefined ? '' : ` (no socket ${path})`}: run this command on node ${node}`,
+    );
+  return {
+    publish: async (order) => (await post(path, '/v1/publish', order)) as Published,
+    unpublish: async (order) => void (await post(path, '/v1/unpublish', order)),
+  };
+}
+
+async function post(socketPath: string, path: string, order: object): Promise<unknown> {
+  const { status, body } = await answer(socketPath, path, JSON.stringify(order));
+  const parsed = parse(body);
+  if (status < 400) return parsed;
+  const { reason = 'Internal', message = `the agent answered ${status}` } = (parsed ?? {}) as { reason?: Reason; message?: string };
+  throw new FlockError(reason, message);
+}
+
+function parse(body: string): unknown {
+  try {
+    return JSON.parse(body);
+  } catch {
+    return null;
+  }
+}
+
+function answer(socketPath: string, path: string, body: string): Promise<{ status: number; body: string }> {
+  return new Promise((resolve, reject) => {
+    const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) };
+    const sent = request({ socketPath, path, method: 'POST', headers, agent: false }, (response) => {
+      let text = '';
+      response.setEncoding('utf8');
+      response.on('data', (part: string) => (text += part));
+      response.on('end', () => resolve({ status: response.statusCode ?? 500, body: text }));
+      response.on('error', (error) => reject(unanswered(socketPath, error)));
+    });
+    sent.on('error', (error) => reject(unanswered(socketPath, error)));
+    sent.end(body);
+  });
+}
+
+function unanswered(path: string, error: NodeJS.ErrnoException): FlockError {
+  const cause = { cause: error };
+  if (error.code === 'EACCES')
+    return new FlockError('NotPermitted', `the agent's socket ${path} is not yours to use: run this command as root`, cause);
+  return new FlockError('Unavailable', `the agent at ${path} does not answer (${messageOf(error)}): is it running?`, cause);
+}

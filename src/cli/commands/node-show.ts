@@ -1,0 +1,78 @@
+// `flockctl node show`: one node for people, with its pools.
+import type { Command } from 'commander';
+import type { Client } from '../../api/client.ts';
+import type { Stored } from '../../model/meta.ts';
+import { StorageNodes, type PoolStatus, type StorageNode, type StorageNodeStatus } from '../../model/storage-node.ts';
+import { nodeArgument, outputOption, watchOption } from '../arguments.ts';
+import type { Context } from '../context.ts';
+import { ageOf, bytesOf, harmless } from '../format.ts';
+import { asking, clientFor, type Common } from '../options.ts';
+import { aligned, described } from '../print.ts';
+import { nodeNamed } from '../records.ts';
+import { eventLines, show, type ShowOptions } from '../showing.ts';
+
+export function nodeShow(context: Context): Command {
+  return asking('show', {
+    what: 'show one node: its pools, what it can mount, whether its agent answers',
+    examples: ['flockctl node show node-1', 'flockctl node show node-1 -o yaml'],
+  })
+    .argument('<name>', 'name of the node', nodeArgument)
+    .addOption(outputOption())
+    .addOption(watchOption())
+    .action(async (name: string, options: ShowOptions & Common) => {
+      const client = await clientFor(context, options);
+      const node = await nodeNamed(client, name);
+      await show(context, client, { kind: StorageNodes, object: node, describe: (seen) => describe(context, client, seen) }, options);
+    });
+}
+
+async function describe(context: Context, client: Client, node: Stored<StorageNode>): Promise<string[]> {
+  const { status = {} } = node;
+  const now = context.clock.now();
+  return [
+    ...described([
+      ['Name', node.metadata.name],
+      ['Ready', readiness(status)],
+      ['Takes volumes', node.spec?.unschedulable ? 'no (spec.unschedulable)' : 'yes'],
+      ['Node id', status.nodeId],
+      ['Agent', status.agentVersion],
+      ['Kernel', status.kernel],
+      ['Transfer', status.transfer && `${status.transfer.address}:${status.transfer.port}`],
+      ['Socket', status.socket],
+      ['Filesystems', status.filesystems?.join(', ')],
+      ['Can mount', ability(status)],
+      ['Age', ageOf(node.metadata.creationTimestamp, now)],
+    ]),
+    ...poolLines(status.pools ?? {}),
+    ...(await eventLines(client, node, now)),
+  ];
+}
+
+function readiness({ conditions }: StorageNodeStatus): string | undefined {
+  const ready = conditions?.find((condition) => condition.type === 'Ready');
+  return ready && (ready.status === 'True' ? 'yes' : `${ready.reason}: ${ready.message}`);
+}
+
+function ability({ canMount }: StorageNodeStatus): string | undefined {
+  if (canMount === undefined) return undefined;
+  return canMount ? 'yes' : 'no: it needs root and loop devices';
+}
+
+function poolLines(pools: { [name: string]: PoolStatus }): string[] {
+  const rows = Object.entries(pools).map(([name, pool]) => [
+    name,
+    pool.type,
+    bytesOf(pool.size),
+    bytesOf(pool.used),
+    bytesOf(pool.booked),
+    bytesOf(pool.free),
+    harmless(pool.healthy ? 'healthy' : `${pool.obstacle?.reason ?? 'unhealthy'}: ${pool.obstacle?.message ?? ''}`),
+  ]);
+  const foreign = Object.entries(pools).flatMap(([name, pool]) => (pool.foreign ?? []).map((file) => harmless(`  ${name}: ${file}`)));
+  return [
+    ...(rows.length === 0
+      ? []
+      : ['', 'Pools:', ...aligned([['NAME', 'TYPE', 'SIZE', 'USED', 'BOOKED', 'FREE', 'STATE'], ...rows]).map((row) => `  ${row}`)]),
+    ...(foreign.length === 0 ? [] : ['', 'Not ours, never touched:', ...foreign]),
+  ];
+}

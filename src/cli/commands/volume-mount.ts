@@ -1,0 +1,62 @@
+// `flockctl volume mount` and `unmount`: where the volume is, by that node's agent.
+import { mkdir } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import type { Command } from 'commander';
+import { FlockError } from '../../model/errors.ts';
+import type { Volume } from '../../model/volume.ts';
+import { localAgent, type LocalAgent } from '../agent-socket.ts';
+import { volumeArgument } from '../arguments.ts';
+import { line, type Context } from '../context.ts';
+import { asking, clientFor, type Common } from '../options.ts';
+import { nodeNamed, volumeNamed } from '../records.ts';
+
+interface MountOptions extends Common {
+  readOnly?: true;
+}
+
+export function volumeMount(context: Context): Command {
+  return asking('mount', {
+    what: 'mount a volume into a folder of this machine, which must be the node it is on',
+    examples: ['flockctl volume mount db /srv/db', 'flockctl volume mount db /srv/db --read-only'],
+  })
+    .argument('<name>', 'name of the volume', volumeArgument)
+    .argument('<dir>', 'folder, made when it is not there; for a block volume the file that becomes the device')
+    .option('--read-only', 'mount it read-only')
+    .action((name: string, directory: string, options: MountOptions) => mount(context, { name, target: resolve(directory), options }));
+}
+
+export function volumeUnmount(context: Context): Command {
+  return asking('unmount', {
+    what: 'unmount a volume, from one folder or from all',
+    examples: ['flockctl volume unmount db', 'flockctl volume unmount db /srv/db'],
+  })
+    .argument('<name>', 'name of the volume', volumeArgument)
+    .argument('[dir]', 'folder (all)')
+    .action((name: string, directory: string | undefined, options: Common) =>
+      unmount(context, { name, ...(directory === undefined ? {} : { target: resolve(directory) }), options }),
+    );
+}
+
+async function mount(context: Context, order: { name: string; target: string; options: MountOptions }): Promise<void> {
+  const { name, target, options } = order;
+  const { volume, agent } = await where(context, name, options);
+  if (volume.spec.volumeMode !== 'Block') await mkdir(target, { recursive: true });
+  const published = await agent.publish({ volume: name, target, ...(options.readOnly ? { readOnly: true } : {}) });
+  line(context.out, `volume ${name} (${published.device}) is mounted at ${published.target}`);
+}
+
+async function unmount(context: Context, order: { name: string; target?: string; options: Common }): Promise<void> {
+  const { name, target, options } = order;
+  const { agent } = await where(context, name, options);
+  await agent.unpublish({ volume: name, ...(target === undefined ? {} : { target }) });
+  line(context.out, `volume ${name} is unmounted${target === undefined ? '' : ` from ${target}`}`);
+}
+
+async function where(context: Context, name: string, options: Common): Promise<{ volume: Volume; agent: LocalAgent }> {
+  const client = await clientFor(context, options);
+  const volume = await volumeNamed(client, name);
+  if (volume.spec.node === undefined)
+    throw new FlockError('Conflict', `volume ${name} is on no node yet; flockctl volume show ${name} tells what it waits for`);
+  const node = await nodeNamed(client, volume.spec.node);
+  return { volume, agent: await localAgent(volume.spec.node, node.status?.socket) };
+}

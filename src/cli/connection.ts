@@ -1,0 +1,4 @@
+export interface Where {
+  server?: string;
+  kubeconfig?: string;
+}

@@ -1,0 +1,91 @@
+// All commands put together, and what is common to every run: errors in one line, exit codes by one table. Knows no command's work.
+import { Command, CommanderError } from 'commander';
+import { messageOf } from '../model/errors.ts';
+import { moveCancel } from './commands/move-cancel.ts';
+import { moveLimit } from './commands/move-limit.ts';
+import { moveList } from './commands/move-list.ts';
+import { moveShow } from './commands/move-show.ts';
+import { moveStart } from './commands/move-start.ts';
+import { nodeList } from './commands/node-list.ts';
+import { nodeShow } from './commands/node-show.ts';
+import { versionCommand } from './commands/version.ts';
+import { volumeCreate } from './commands/volume-create.ts';
+import { volumeDelete } from './commands/volume-delete.ts';
+import { volumeGrow } from './commands/volume-grow.ts';
+import { volumeList } from './commands/volume-list.ts';
+import { volumeMount, volumeUnmount } from './commands/volume-mount.ts';
+import { volumeShow } from './commands/volume-show.ts';
+import type { Context } from './context.ts';
+import { DONE, EXIT_CODE_HELP, exitCodeOf, Interrupted } from './exit-codes.ts';
+import { harmless } from './format.ts';
+
+function group(name: string, what: string, commands: Command[]): Command {
+  const grouped = new Command(name).description(what);
+  for (const one of commands) grouped.addCommand(one);
+  return grouped;
+}
+
+function programFor(context: Context): Command {
+  const program = new Command('flockctl')
+    .description('Flock: node-local volumes that follow their applications')
+    .addHelpText('after', EXIT_CODE_HELP);
+  const move = group('move', 'move volumes between nodes', [
+    moveList(context),
+    moveShow(context),
+    moveCancel(context),
+    moveLimit(context),
+  ]).addCommand(moveStart(context), { isDefault: true });
+  program
+    .addCommand(
+      group('volume', 'make, show, mount and delete volumes', [
+        volumeCreate(context),
+        volumeList(context),
+        volumeShow(context),
+        volumeGrow(context),
+        volumeMount(context),
+        volumeUnmount(context),
+        volumeDelete(context),
+      ]),
+    )
+    .addCommand(move)
+    .addCommand(group('node', 'show nodes and their pools', [nodeList(context), nodeShow(context)]))
+    .addCommand(versionCommand(context));
+  return ours(program, context);
+}
+
+/** The same manners for every command: throw instead of exiting, write where the context says. */
+function ours(command: Command, context: Context): Command {
+  command
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => context.out.write(text),
+      writeErr: (text) => context.err.write(text),
+      getOutHelpWidth: () => context.out.columns,
+      getErrHelpWidth: () => context.err.columns,
+      outputError: (text, write) => write(`flockctl: ${text.replace(/^error: /u, '')}`),
+    })
+    .showHelpAfterError(`(flockctl ${pathOf(command)}--help shows how)`);
+  for (const one of command.commands) ours(one, context);
+  return command;
+}
+
+function pathOf(command: Command): string {
+  return command.parent ? `${pathOf(command.parent)}${command.name()} ` : '';
+}
+
+/** Runs one command line; the exit code. Nothing is thrown. */
+export async function run(words: readonly string[], context: Context): Promise<number> {
+  try {
+    await programFor(context).parseAsync(words, { from: 'user' });
+    return DONE;
+  } catch (error) {
+    // Commander has told its own already.
+    if (!(error instanceof CommanderError)) context.err.write(told(error));
+    return exitCodeOf(error);
+  }
+}
+
+function told(error: unknown): string {
+  if (error instanceof Interrupted) return `\n${error.message}\n`;
+  return `flockctl: ${messageOf(error).split('\n').map(harmless).join('\n')}\n`;
+}

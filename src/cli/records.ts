@@ -1,0 +1,61 @@
+// Records by the names that people type: what is missing is said with the command that shows what is there. Knows no output.
+import type { Client } from '../api/client.ts';
+import { listAll } from '../api/list-all.ts';
+import { isUnfinished } from '../decide/observed.ts';
+import { FlockError, isReason } from '../model/errors.ts';
+import { SYSTEM_NAMESPACE, type ApiObject, type Stored } from '../model/meta.ts';
+import { Moves, type Move } from '../model/move.ts';
+import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
+import { Events, type Event } from '../model/system.ts';
+import { Volumes, type Volume } from '../model/volume.ts';
+
+async function orHint<T>(found: Promise<T>, what: string, command: string): Promise<T> {
+  try {
+    return await found;
+  } catch (error) {
+    if (isReason(error, 'NotFound'))
+      throw new FlockError('NotFound', `there is no ${what}; ${command} shows what is there`, { cause: error });
+    throw error;
+  }
+}
+
+export const volumeNamed = (client: Client, name: string): Promise<Stored<Volume>> =>
+  orHint(client.get(Volumes, name), `volume "${name}"`, 'flockctl volume list');
+
+export const nodeNamed = (client: Client, name: string): Promise<Stored<StorageNode>> =>
+  orHint(client.get(StorageNodes, name), `node "${name}"`, 'flockctl node list');
+
+/** The Move of that name, or else of the volume of that name: the one that goes on, or the newest. */
+export async function moveNamed(client: Client, name: string): Promise<Stored<Move>> {
+  const exact = await unlessMissing(client.get(Moves, name));
+  if (exact) return exact;
+  const moves = await movesOf(client, name);
+  const meant = moves.findLast(isUnfinished) ?? moves.at(-1);
+  if (meant) return meant;
+  throw new FlockError('NotFound', `there is no move "${name}", and no move of a volume of that name; flockctl move list shows the moves`);
+}
+
+/** Oldest first. */
+export async function movesOf(client: Client, volume: string): Promise<Stored<Move>[]> {
+  const { items } = await listAll(client, Moves);
+  const created = (move: Stored<Move>): string => `${move.metadata.creationTimestamp} ${move.metadata.name}`;
+  return items.filter((move) => move.spec.volume === volume).toSorted((a, b) => (created(a) < created(b) ? -1 : 1));
+}
+
+async function unlessMissing<T>(found: Promise<T>): Promise<T | null> {
+  try {
+    return await found;
+  } catch (error) {
+    if (isReason(error, 'NotFound')) return null;
+    throw error;
+  }
+}
+
+/** What happened to an object, oldest first. */
+export async function eventsOf(client: Client, object: Stored<ApiObject>): Promise<Stored<Event>[]> {
+  const { items } = await client.list(Events, {
+    namespace: object.metadata.namespace ?? SYSTEM_NAMESPACE,
+    fieldSelector: `involvedObject.uid=${object.metadata.uid}`,
+  });
+  return items.toSorted((a, b) => ((a.lastTimestamp ?? '') < (b.lastTimestamp ?? '') ? -1 : 1));
+}
