@@ -1,18 +1,11 @@
 // What is mounted, and the two verbs about it. Each looks, acts only if needed, and looks again; what mount(8) answered is no proof.
-import { mkdir, readFile, realpath, stat } from 'node:fs/promises';
+import { mkdir, open, readFile, realpath, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { FlockError } from '../model/errors.ts';
 import { isCode } from './files.ts';
 import { usersOf } from './holders.ts';
 import { deviceNumber, parseMounts, type Mount } from './mountinfo.ts';
 import { CommandFailed, run } from './run.ts';
-
-export interface MountOrder {
-  device: string;
-  target: string;
-  filesystem: string;
-  /** Besides nodev and nosuid. */
-  options?: readonly string[];
-}
 
 /** Mounts of this process's namespace, in order: of two on one path the later one is on top. */
 export async function mounts(): Promise<Mount[]> {
@@ -51,28 +44,45 @@ async function isOf(mount: Mount, device: string): Promise<boolean> {
   return mount.number === number || (await resolved(mount.source)) === (await resolved(device));
 }
 
-async function isAsOrdered(mount: Mount, order: MountOrder): Promise<boolean> {
-  const wanted = ['nodev', 'nosuid', ...(order.options ?? [])];
-  const options = [...mount.options, ...mount.superOptions];
-  return mount.filesystem === order.filesystem && wanted.every((each) => options.includes(each)) && (await isOf(mount, order.device));
+const optionsOf = (readOnly: boolean): string[] => ['nodev', 'nosuid', readOnly ? 'ro' : 'rw'];
+
+/** The device's filesystem is mounted at the target, always without devices and set-uid programs. Something else mounted there is an error. */
+export async function beMounted(device: string, target: string, filesystem: string, readOnly: boolean): Promise<void> {
+  const options = optionsOf(readOnly);
+  const isAsOrdered = async (mount: Mount): Promise<boolean> =>
+    mount.filesystem === filesystem && options.every((each) => mount.options.includes(each)) && (await isOf(mount, device));
+  const there = (await mountsAt(target)).at(-1);
+  if (there && (await isAsOrdered(there))) return;
+  if (there) throw taken(target, there);
+  await mkdir(target, { recursive: true });
+  await run('mount', ['-t', filesystem, '-o', options.join(','), '--', device, target]);
+  const after = (await mountsAt(target)).at(-1);
+  if (!after || !(await isAsOrdered(after))) throw unproven(target, `a mount of ${device} with ${options.join(',')}`);
 }
 
-/** The device's filesystem is mounted at the target with these options. Something else mounted there is an error. */
-export async function beMounted(order: MountOrder): Promise<void> {
-  const there = (await mountsAt(order.target)).at(-1);
-  if (there && (await isAsOrdered(there, order))) return;
-  if (there)
-    throw new FlockError(
-      'InUse',
-      `${order.target} is taken by a mount of ${there.source} (${there.filesystem}): unmount it or use another path`,
-    );
-  await mkdir(order.target, { recursive: true });
-  const options = ['nodev', 'nosuid', ...(order.options ?? [])].join(',');
-  await run('mount', ['-t', order.filesystem, '-o', options, '--', order.device, order.target]);
-  const after = (await mountsAt(order.target)).at(-1);
-  if (!after || !(await isAsOrdered(after, order)))
-    throw new FlockError('Internal', `mount reported success, but ${order.target} is not a mount of ${order.device} with ${options}`);
+/** The device node itself is at the target, a file made for it: a raw block volume. */
+export async function beBound(device: string, target: string): Promise<void> {
+  const there = (await mountsAt(target)).at(-1);
+  if (there && (await isNodeOf(target, device))) return;
+  if (there) throw taken(target, there);
+  await mkdir(dirname(target), { recursive: true });
+  await (await open(target, 'a', 0o600)).close();
+  await run('mount', ['--bind', '--', device, target]);
+  if (!(await isMounted(target)) || !(await isNodeOf(target, device))) throw unproven(target, `the device ${device}`);
 }
+
+const isNodeOf = async (target: string, device: string): Promise<boolean> => (await stat(target)).rdev === (await stat(device)).rdev;
+
+export const isMounted = async (target: string): Promise<boolean> => (await mountsAt(target)).length > 0;
+
+const taken = (target: string, mount: Mount): FlockError =>
+  new FlockError(
+    'InUse',
+    `${target} is taken by a mount of ${mount.source} (${mount.filesystem}, ${mount.options.join(',')}): unmount it or use another path`,
+  );
+
+const unproven = (target: string, what: string): FlockError =>
+  new FlockError('Internal', `mount reported success, but ${target} is not ${what}`);
 
 /** Nothing is mounted at the target, however many were stacked there. Throws InUse, naming who uses it. */
 export async function beUnmounted(target: string): Promise<void> {

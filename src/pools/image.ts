@@ -239,7 +239,9 @@ class ImagePool implements Pool {
   }
 
   async detach(name: CopyName): Promise<void> {
-    this.checkAttachable();
+    checkedCopy(name);
+    // Where nothing can be attached nothing is.
+    if (!this.attachable) return;
     await inTurn(this.turn(name), () => beDetached(this.files(name).image));
   }
 
