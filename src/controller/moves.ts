@@ -67,7 +67,9 @@ export class MoveController {
   async #observe(move: Stored<Move>): Promise<MoveSeen> {
     const { known, caps, clock } = this.#ports;
     const volume = await this.#read(Volumes, move.spec.volume);
-    const others = known.moves().filter(({ metadata }) => metadata.uid !== move.metadata.uid);
+    // The caps and the order are judged on a fresh list: what a watch shows may be from before the last acceptance.
+    const all = phaseOf(move) === 'Pending' ? (await this.#ports.client.list(Moves)).items : known.moves();
+    const others = all.filter(({ metadata }) => metadata.uid !== move.metadata.uid);
     const node = (name: string | undefined): MoveSeen['source'] => known.nodes().find(({ metadata }) => metadata.name === name) ?? null;
     const from = move.status?.source?.node ?? volume?.spec.node;
     const copying = others.filter(isCopying);

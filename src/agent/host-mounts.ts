@@ -1,0 +1,24 @@
+// The agent's Mounts on a real machine: the verbs of src/host. Without root nothing is mounted, and raw volumes are links.
+import { beFormatted } from '../host/format.ts';
+import { beBound, beUnbound, isBound } from '../host/bound.ts';
+import { beGrown } from '../host/grow-filesystem.ts';
+import { beMounted } from '../host/mounts.ts';
+import { FlockError } from '../model/errors.ts';
+import type { Mounts } from './ports.ts';
+
+export function hostMounts(canMount: boolean): Mounts {
+  const refused = (): never => {
+    throw new FlockError(
+      'Unsupported',
+      'this agent cannot mount: run it as root on a machine with loop devices, or use a raw block volume (--block)',
+    );
+  };
+  return {
+    beFormatted: async (device, filesystem, formatted) => (canMount ? beFormatted(device, filesystem, formatted) : refused()),
+    beMounted: async (device, target, filesystem, readOnly) => (canMount ? beMounted(device, target, filesystem, readOnly) : refused()),
+    beUnmounted: beUnbound,
+    beBound: (device, target) => beBound(device, target, canMount ? 'mount' : 'link'),
+    beGrown,
+    isMounted: isBound,
+  };
+}

@@ -1,0 +1,114 @@
+// An agent process: its parts from its options, and its end in order. Nothing is decided here.
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Client } from '../api/client.ts';
+import { eventRecorder } from '../api/event-recorder.ts';
+import type { Log } from '../api/log.ts';
+import { serveMetrics } from '../api/metrics-server.ts';
+import { hostAbilities } from '../host/probe.ts';
+import { systemClock } from '../model/clock.ts';
+import { killAt } from '../model/crash.ts';
+import { FlockError, isReason } from '../model/errors.ts';
+import { nodeName } from '../model/names.ts';
+import { StorageNodes, type PoolStatus } from '../model/storage-node.ts';
+import { tryLockFile } from '../host/files.ts';
+import type { PoolConfiguration } from '../pools/configuration.ts';
+import { dropJournal, readJournal } from '../transfer/journal.ts';
+import { pullRound } from '../transfer/receiver.ts';
+import { scrub } from '../transfer/scrub.ts';
+import { serveTransfers } from '../transfer/sender.ts';
+import type { NodeIdentity } from '../transfer/transfer.ts';
+import { startAgent } from './agent.ts';
+import { hostMounts } from './host-mounts.ts';
+import { agentMetrics } from './metrics.ts';
+import { NodePools } from './pools.ts';
+import { transferAddress, type TransferNetwork } from './transfer-network.ts';
+
+export interface RunAgentOptions {
+  node: string;
+  /** Folder of this agent's own files; made if it is not there. */
+  folder: string;
+  pools: readonly PoolConfiguration[];
+  client: Client;
+  identity: () => NodeIdentity;
+  log: Log;
+  version: string;
+  /** Where other agents reach this one when no transfer network says otherwise. */
+  listen: { host: string; port: number };
+  network?: TransferNetwork;
+  /** The local socket; `agent.sock` in the folder by default. */
+  socket?: string;
+  /** Between two writes of a move's progress, ms; 5 s by default. */
+  progressMs?: number;
+  /** Where to serve /metrics besides the local socket; nowhere by default. */
+  metrics?: { host: string; port: number };
+}
+
+/** Runs until the signal aborts. Throws Conflict when another agent uses the folder. */
+export async function runAgent(options: RunAgentOptions, signal: AbortSignal): Promise<void> {
+  const node = nodeName(options.node);
+  await mkdir(options.folder, { recursive: true, mode: 0o700 });
+  const lock = await tryLockFile(join(options.folder, 'lock'), 'exclusive');
+  if (!lock) throw new FlockError('Conflict', `another agent runs in ${options.folder}; stop it, or give this one its own --dir`);
+  try {
+    await runLocked({ ...options, node }, signal);
+  } finally {
+    await lock.release();
+  }
+}
+
+async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise<void> {
+  const { node, client, log, folder, identity } = options;
+  const crash = killAt(process.env.FLOCK_CRASH_AT);
+  const recorder = eventRecorder({ client, component: 'flock-agent', instance: node, clock: systemClock, log });
+  const metrics = agentMetrics(node);
+  const abilities = await hostAbilities();
+  const recorded = await recordedPools(client, node);
+  const pools = await NodePools.open({ configurations: options.pools, file: join(folder, 'pools.json'), recorded, crash });
+  const address = transferAddress(options.listen.host, options.network);
+  const listen = { host: address, port: options.listen.port };
+  const metricsServer = options.metrics ? await serveMetrics(options.metrics, () => metrics.text()) : null;
+  const agent = await startAgent({
+    node,
+    client,
+    pools: pools.pools,
+    broken: pools.broken,
+    reopen: () => pools.open(),
+    mounts: hostMounts(abilities.canMount),
+    transfer: { pullRound, scrub, readJournal, dropJournal },
+    clock: systemClock,
+    random: Math.random,
+    crash,
+    log,
+    folder,
+    facts: {
+      agentVersion: options.version,
+      socket: options.socket ?? join(folder, 'agent.sock'),
+      filesystems: abilities.filesystems,
+      canMount: abilities.canMount,
+    },
+    transfers: { identity, localAddress: address, progressMs: options.progressMs ?? 5_000, retry: { first: 1_000, longest: 30_000 } },
+    serve: ({ authorize }) =>
+      serveTransfers({ listen, identity, authorize, clock: systemClock, log, crash, onBytes: (bytes) => metrics.bytesServed.inc(bytes) }),
+    metrics,
+    tell: (about, type, reason, message) => {
+      metrics.events.inc({ reason, type });
+      recorder.record(about, type, reason, message);
+    },
+  });
+  log.info({ node, folder }, 'agent runs');
+  await new Promise<void>((resolve) => (signal.aborted ? resolve() : signal.addEventListener('abort', () => resolve(), { once: true })));
+  await agent.stop();
+  await recorder.flush();
+  metricsServer?.close();
+  log.info({ node }, 'agent stopped');
+}
+
+async function recordedPools(client: Client, node: string): Promise<{ [pool: string]: PoolStatus }> {
+  try {
+    return (await client.get(StorageNodes, node)).status?.pools ?? {};
+  } catch (error) {
+    if (isReason(error, 'NotFound')) return {};
+    throw error;
+  }
+}

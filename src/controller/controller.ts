@@ -1,0 +1,148 @@
+// The controller, put together: watches feed queues, and while this replica leads, workers take from them. Restartable at any moment:
+// everything it knows is in the records.
+import type { Client } from '../api/client.ts';
+import { leadWhenElected } from '../api/election.ts';
+import { informer, type Informer } from '../api/informer.ts';
+import type { Log } from '../api/log.ts';
+import { workQueue, type WorkQueue } from '../api/queue.ts';
+import { hasEnded, isCopying, isUnfinished, phaseOf } from '../decide/observed.ts';
+import type { Caps } from '../decide/moves.ts';
+import type { Clock } from '../model/clock.ts';
+import type { CrashPoint } from '../model/crash.ts';
+import { SYSTEM_NAMESPACE } from '../model/meta.ts';
+import { Moves, type Move } from '../model/move.ts';
+import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
+import { Leases, type Lease } from '../model/system.ts';
+import { Volumes, type Volume } from '../model/volume.ts';
+import type { ControllerMetrics } from './metrics.ts';
+import { MoveController } from './moves.ts';
+import { NodeController } from './nodes.ts';
+import type { Again, ControllerPorts } from './ports.ts';
+import { VolumeController } from './volumes.ts';
+
+export interface ControllerOptions {
+  client: Client;
+  /** Unique among the replicas. */
+  identity: string;
+  caps: Caps;
+  clock: Clock;
+  random: () => number;
+  crash: CrashPoint;
+  log: Log;
+  tell: ControllerPorts['tell'];
+  metrics: ControllerMetrics;
+}
+
+const LEASE = 'flock-controller';
+const NODE_LEASE = 'node-';
+
+/** Runs until the signal aborts: watches always, works while it leads. */
+export async function runControllers(options: ControllerOptions, signal: AbortSignal): Promise<void> {
+  const controllers = new Controllers(options);
+  await controllers.run(signal);
+}
+
+class Controllers {
+  readonly #options: ControllerOptions;
+  readonly #volumes: Informer<Volume>;
+  readonly #moves: Informer<Move>;
+  readonly #nodes: Informer<StorageNode>;
+  readonly #leases: Informer<Lease>;
+  /** Only while leading. */
+  #queues: { volumes: WorkQueue; moves: WorkQueue; nodes: WorkQueue } | null = null;
+
+  constructor(options: ControllerOptions) {
+    this.#options = options;
+    const { client, clock, random, log } = options;
+    const watching = { clock, random, log };
+    this.#volumes = informer(client, Volumes, watching);
+    this.#moves = informer(client, Moves, watching);
+    this.#nodes = informer(client, StorageNodes, watching);
+    this.#leases = informer(client, Leases, { ...watching, namespace: SYSTEM_NAMESPACE });
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { client, identity, clock, random, log } = this.#options;
+    const watches = [this.#volumes, this.#moves, this.#nodes, this.#leases].map((each) => each.start(signal));
+    await Promise.all([this.#volumes.synced, this.#moves.synced, this.#nodes.synced, this.#leases.synced]);
+    this.#route();
+    await leadWhenElected({ client, lease: LEASE, identity, clock, random, log }, signal, (leading) => this.#lead(leading));
+    await Promise.all(watches);
+  }
+
+  async #lead(signal: AbortSignal): Promise<void> {
+    const { log, metrics, identity } = this.#options;
+    log.info({ identity }, 'leading');
+    metrics.leading.set(1);
+    const queues = this.#open();
+    this.#queues = queues;
+    this.#addAll();
+    await new Promise<void>((resolve) => (signal.aborted ? resolve() : signal.addEventListener('abort', () => resolve(), { once: true })));
+    this.#queues = null;
+    await Promise.all([queues.volumes.stop(), queues.moves.stop(), queues.nodes.stop()]);
+    metrics.leading.set(0);
+    log.info({ identity }, 'not leading any more');
+  }
+
+  #open(): { volumes: WorkQueue; moves: WorkQueue; nodes: WorkQueue } {
+    const { clock, random, log, metrics } = this.#options;
+    const known = { moves: () => this.#moves.list(), nodes: () => this.#nodes.list() };
+    const ports: ControllerPorts = { ...this.#options, known };
+    const volumes = new VolumeController(ports);
+    const moves = new MoveController(ports);
+    const nodes = new NodeController(ports, { lease: (node) => this.#leases.get(`${NODE_LEASE}${node}`, SYSTEM_NAMESPACE) });
+    const queue = (name: string, workers: number, work: (key: string) => Promise<Again>): WorkQueue =>
+      workQueue({ work, workers, clock, random, log, onDepth: (depth) => metrics.queueDepth.set({ queue: name }, depth) });
+    return {
+      volumes: queue('volumes', 4, (key) => volumes.reconcile(key)),
+      // One worker: the caps are counted and taken in one step.
+      moves: queue('moves', 1, (key) => moves.reconcile(key)),
+      nodes: queue('nodes', 1, (key) => nodes.reconcile(key)),
+    };
+  }
+
+  // ---- which change concerns what ------------------------------------------------------------------------------------------------
+
+  #route(): void {
+    this.#volumes.onChange((name) => {
+      this.#queues?.volumes.add(name);
+      for (const move of this.#movesOf(name)) this.#queues?.moves.add(move.metadata.name);
+    });
+    this.#moves.onChange((name, move, previous) => {
+      this.#queues?.moves.add(name);
+      const volume = (move ?? previous)?.spec.volume;
+      if (volume === undefined) return;
+      this.#queues?.volumes.add(volume);
+      // A retained source ends when a later move uses it.
+      for (const other of this.#movesOf(volume)) this.#queues?.moves.add(other.metadata.name);
+      if (previous && isCopying(previous) && !(move && isCopying(move))) this.#addWaiting();
+    });
+    this.#nodes.onChange((name) => {
+      this.#queues?.nodes.add(name);
+      this.#addWaiting();
+    });
+    this.#leases.onChange((key) => {
+      const name = key.slice(key.indexOf('/') + 1);
+      if (name.startsWith(NODE_LEASE)) this.#queues?.nodes.add(name.slice(NODE_LEASE.length));
+    });
+  }
+
+  #movesOf(volume: string): Move[] {
+    return this.#moves.list().filter((move) => move.spec.volume === volume && !hasEnded(move));
+  }
+
+  /** What may wait for a node, or for another move to end. */
+  #addWaiting(): void {
+    for (const move of this.#moves.list())
+      if (isUnfinished(move) && (phaseOf(move) === 'Pending' || move.status?.obstacle)) this.#queues?.moves.add(move.metadata.name);
+    for (const volume of this.#volumes.list())
+      if (!volume.spec.copy || volume.status?.obstacle || volume.metadata.deletionTimestamp)
+        this.#queues?.volumes.add(volume.metadata.name);
+  }
+
+  #addAll(): void {
+    for (const { metadata } of this.#volumes.list()) this.#queues?.volumes.add(metadata.name);
+    for (const { metadata } of this.#moves.list()) this.#queues?.moves.add(metadata.name);
+    for (const { metadata } of this.#nodes.list()) this.#queues?.nodes.add(metadata.name);
+  }
+}
