@@ -120,13 +120,17 @@ class WatchingInformer<T extends ApiObject> implements Informer<T> {
     } catch (error) {
       if (!isReason(error, 'Expired')) throw error;
       // Only a server that answers Expired to a fresh list's version is worth a pause.
-      const pointless = fresh && this.#from === from;
+      const pointless = fresh && this.#from === from && this.#lasted(since) < TOO_SHORT;
       this.#from = null;
       if (pointless) throw error;
       return;
     }
-    if (this.#options.clock.monotonic() - since < TOO_SHORT) throw new FlockError('Unavailable', 'the server ended the watch at once');
+    if (this.#lasted(since) < TOO_SHORT) throw new FlockError('Unavailable', 'the server ended the watch at once');
     this.#failures = 0;
+  }
+
+  #lasted(since: number): number {
+    return this.#options.clock.monotonic() - since;
   }
 
   /** True when anything came before the watch ended. */
