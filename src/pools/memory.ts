@@ -81,14 +81,7 @@ export class MemoryPool implements Pool {
 
   async room(): Promise<PoolRoom> {
     await this.verify();
-    const { capacity } = this.disk;
-    let booked = 0n;
-    let used = 0n;
-    for (const { size, live } of this.disk.copies.values()) {
-      booked += size;
-      used += BigInt(live.size) * BLOCK;
-    }
-    return { capacity, booked, free: ((capacity - booked) / BLOCK) * BLOCK, size: capacity, used };
+    return this.roomNow();
   }
 
   async scan(): Promise<Inventory> {
@@ -106,7 +99,7 @@ export class MemoryPool implements Pool {
     const there = this.disk.copies.get(name);
     if (there) return there.size;
     const real = roundUp(size, BLOCK);
-    await this.checkRoom(real);
+    this.checkRoom(real);
     const made = { label: { ...structuredClone(label), size: String(real) }, size: real, live: new Map(), points: new Map(), device: null };
     this.disk.copies.set(name, made);
     this.crash('create:made');
@@ -117,7 +110,7 @@ export class MemoryPool implements Pool {
     const copy = await this.found(name);
     const wanted = roundUp(size, BLOCK);
     if (wanted <= copy.size) return copy.size;
-    await this.checkRoom(wanted - copy.size);
+    this.checkRoom(wanted - copy.size);
     copy.size = wanted;
     copy.label = { ...copy.label, size: String(wanted) };
     this.crash('grow:grown');
@@ -214,8 +207,20 @@ export class MemoryPool implements Pool {
     return new FlockError('InUse', `copy ${name} is ${device === null ? 'held or open for writing elsewhere' : `attached as ${device}`}`);
   }
 
-  private async checkRoom(more: bigint): Promise<void> {
-    const { free } = await this.room();
+  /** Without waiting: look and book are one step. */
+  private roomNow(): PoolRoom {
+    const { capacity } = this.disk;
+    let booked = 0n;
+    let used = 0n;
+    for (const { size, live } of this.disk.copies.values()) {
+      booked += size;
+      used += BigInt(live.size) * BLOCK;
+    }
+    return { capacity, booked, free: ((capacity - booked) / BLOCK) * BLOCK, size: capacity, used };
+  }
+
+  private checkRoom(more: bigint): void {
+    const { free } = this.roomNow();
     if (more > free)
       throw new FlockError('NoSpace', `pool ${this.name} has room for ${humanBytes(free)} and ${humanBytes(more)} are asked`);
   }
