@@ -71,7 +71,6 @@ class NodeAgent implements Agent {
   #local = new Set<string>();
   #copies: Copies | null = null;
   #reconciler: VolumeReconciler | null = null;
-  #publishing: Publishing | null = null;
   #transfers: Transfers | null = null;
   #serving: Serving | null = null;
   #socket: Server | null = null;
@@ -124,7 +123,6 @@ class NodeAgent implements Agent {
     const running = new Transfers(this.#ports, transfers, (volume) => this.#queue.add(volume));
     const acts = new CopyActs(this.#ports, { ...shared, transfers: running, publishing });
     this.#copies = copies;
-    this.#publishing = publishing;
     this.#transfers = running;
     this.#reconciler = new VolumeReconciler(this.#ports, { ...shared, acts });
     this.#serving = new Serving(
@@ -146,20 +144,29 @@ class NodeAgent implements Agent {
     this.#volumes.onChange((name, volume, previous) => {
       if (this.#local.has(name) || concerns(volume, node) || concerns(previous, node)) this.#queue.add(name);
     });
-    this.#moves.onChange((_name, move, previous) => this.#moveChanged(move ?? previous, move === null));
+    this.#moves.onChange((_name, move, previous) => {
+      const either = move ?? previous;
+      if (either) this.#moveChanged(either, move === null);
+    });
     await this.#look();
   }
 
-  #moveChanged(move: Move | null, gone: boolean): void {
+  #moveChanged(move: Move, gone: boolean): void {
+    const { node } = this.#options;
+    const isSource = move.status?.source?.node === node;
+    if (!isSource && move.spec.target !== node) return;
+    if (isSource) this.#serve(gone || hasEnded(move) ? move.metadata.uid : undefined);
+    this.#queue.add(move.spec.volume);
+  }
+
+  /** The listener is open while any move needs it; a move that ended is served no more. */
+  #serve(ended: string | undefined): void {
     const { node, log } = this.#options;
-    const { source, target } = move?.status ?? {};
-    if (!move || (source?.node !== node && target?.node !== node)) return;
-    if (source?.node === node && (gone || hasEnded(move)) && move.metadata.uid) this.#serving?.drop(move.metadata.uid);
+    if (ended !== undefined) this.#serving?.drop(ended);
     const needed = this.#moves.list().some((each) => needsSource(each, node));
     this.#serving
       ?.want(needed)
       .catch((error: unknown) => log.error({ error: messageOf(error) }, 'the data listener cannot be opened or closed'));
-    this.#queue.add(move.spec.volume);
   }
 
   async #work(volume: string): Promise<void> {

@@ -1,7 +1,7 @@
 // Makes this node's copies of one volume agree with the records: look (fresh), decide (decide/copies.ts), carry out step by step, report.
 // No branch that belongs to the decision is taken here. A failed step becomes the obstacle of its copy and is tried again.
 import { nextCopySteps, type CopyStep } from '../decide/copies.ts';
-import type { Why } from '../decide/observed.ts';
+import { withSince, type Why } from '../decide/observed.ts';
 import { timestamp } from '../model/clock.ts';
 import { FlockError, isReason, messageOf } from '../model/errors.ts';
 import type { Stored } from '../model/meta.ts';
@@ -12,7 +12,7 @@ import type { Copies, LocalCopy } from './copies.ts';
 import type { Inventory } from './inventory.ts';
 import type { Lock } from './lock.ts';
 import type { AgentPorts } from './ports.ts';
-import { freshVolume, movesOf, patchEntry, withSince } from './records.ts';
+import { freshVolume, movesOf, patchEntry } from './records.ts';
 
 export interface World {
   volume: Stored<Volume> | null;
@@ -102,20 +102,25 @@ export class VolumeReconciler {
     }
   }
 
-  /** Writes this node's entries of the volume as the disk now is. An entry whose copy is not here keeps what it says, with its obstacle. */
+  /** Writes this node's entries of the volume as the disk now is. */
   async #report(volume: Stored<Volume>, obstacles: ReadonlyMap<string, Why>, steps: readonly CopyStep[]): Promise<void> {
-    const { client, node, clock } = this.#ports;
-    const dropped = new Set(steps.filter(({ step }) => step === 'dropEntry' || step === 'remove').map(({ copy }) => copy));
-    const recorded = volume.status?.copies ?? {};
-    const entries = new Map<string, CopyStatus>();
-    for (const local of await this.#copies.ofVolume(volume.metadata.uid)) entries.set(local.seen.id, entryOf(node, local));
-    for (const [id, entry] of Object.entries(recorded))
-      if (entry.node === node && !entries.has(id) && !dropped.has(id)) entries.set(id, entry);
-    for (const [id, entry] of entries) {
-      const obstacle = withSince(obstacles.get(id) ?? null, recorded[id]?.obstacle, timestamp(clock));
-      const { obstacle: _before, ...rest } = entry;
-      await patchEntry(client, volume, id, { ...rest, ...(obstacle ? { obstacle } : {}) });
+    const { client, clock } = this.#ports;
+    const problems = await this.#inventory.problems();
+    for (const [id, { obstacle: _before, ...entry }] of await this.#entries(volume, steps)) {
+      const unreadable = problems.get(entry.pool);
+      const why = obstacles.get(id) ?? (unreadable === undefined ? null : { reason: 'PoolNotUsable', message: unreadable });
+      const obstacle = withSince(why, volume.status?.copies?.[id]?.obstacle, timestamp(clock));
+      await patchEntry(client, volume, id, { ...entry, ...(obstacle ? { obstacle } : {}) });
     }
+  }
+
+  /** Copies on the disk as they are; recorded ones that are not there as they were, but for those just proven gone. */
+  async #entries(volume: Stored<Volume>, steps: readonly CopyStep[]): Promise<Map<string, CopyStatus>> {
+    const { node } = this.#ports;
+    const gone = new Set(steps.filter(({ step }) => step === 'dropEntry' || step === 'remove').map(({ copy }) => copy));
+    const recorded = Object.entries(volume.status?.copies ?? {}).filter(([id, entry]) => entry.node === node && !gone.has(id));
+    const present = (await this.#copies.ofVolume(volume.metadata.uid)).map((local) => [local.seen.id, entryOf(node, local)] as const);
+    return new Map([...recorded, ...present]);
   }
 }
 

@@ -27,7 +27,9 @@ export async function freshMove(client: Client, name: string): Promise<Stored<Mo
 
 /** What watches know of the volume's moves; those that are under way are read afresh, for rule 1 rests on them. */
 export async function movesOf(client: Client, known: Known, volume: string): Promise<Stored<Move>[]> {
-  const found = await Promise.all(known.movesOf(volume).map((move) => (isUnfinished(move) ? freshMove(client, move.metadata.name) : move)));
+  const found = await Promise.all(
+    known.movesOf(volume).map(async (move) => (isUnfinished(move) ? freshMove(client, move.metadata.name) : move)),
+  );
   return found.filter((move) => move !== null);
 }
 
@@ -46,16 +48,6 @@ export function difference(before: object | undefined, after: object): MergePatc
     if (JSON.stringify(was[field]) !== JSON.stringify(is[field])) patch[field] = is[field] ?? null;
   }
   return Object.keys(patch).length > 0 ? patch : null;
-}
-
-/** Obstacles keep the time since when they stand, so that a repeated look writes nothing. */
-export function withSince<T extends { reason: string; message: string }>(
-  why: T | null,
-  before: { reason: string; since?: string } | undefined,
-  now: string,
-): (T & { since: string }) | null {
-  if (!why) return null;
-  return { ...why, since: before?.reason === why.reason ? (before.since ?? now) : now };
 }
 
 export async function patchEntry(client: Client, volume: Stored<Volume>, copy: string, entry: CopyStatus | null): Promise<void> {

@@ -6,7 +6,7 @@ import { FlockError, messageOf } from '../model/errors.ts';
 import { timestamp } from '../model/clock.ts';
 import type { Stored } from '../model/meta.ts';
 import type { Incoming, Move } from '../model/move.ts';
-import type { JournalState, NodeIdentity, Progress, PullOptions, RoundOrder, RoundReport } from '../transfer/transfer.ts';
+import type { Hello, JournalState, NodeIdentity, Progress, PullOptions, RoundOrder, RoundReport } from '../transfer/transfer.ts';
 import type { FoundCopy } from './inventory.ts';
 import type { AgentPorts } from './ports.ts';
 import { patchMove } from './records.ts';
@@ -121,8 +121,13 @@ export class Transfers {
     const { transfer, client, tell } = this.#ports;
     const before = await transfer.readJournal(copy.pool, copy.name);
     const writer = this.#progressWriter(move, before);
-    const options = this.#options(move, copy, { purpose: 'round', fresh: work.fresh }, running, writer);
-    const report = await transfer.pullRound(options, work.order).finally(() => writer.ended());
+    const options = this.#options(move, copy, { purpose: 'round', fresh: work.fresh, running, writer });
+    let report: RoundReport;
+    try {
+      report = await transfer.pullRound(options, work.order);
+    } finally {
+      await writer.ended();
+    }
     this.#ports.crash('round:pulled');
     const journal = await transfer.readJournal(copy.pool, copy.name);
     await patchMove(client, move, { incoming: incomingOf(report, journal, timestamp(this.#ports.clock)) });
@@ -144,7 +149,7 @@ export class Transfers {
       });
       return;
     }
-    const options = this.#options(move, copy, { purpose: 'scrub', fresh: false }, running, null);
+    const options = this.#options(move, copy, { purpose: 'scrub', fresh: false, running, writer: null });
     const report = await transfer.scrub(options, commitPoint(move.metadata.uid));
     const state = report.repaired > 0 ? 'Repaired' : 'Passed';
     const message = `${report.leaves} leaves compared, ${report.repaired} repaired, ${report.overwritten} overwritten since`;
@@ -152,43 +157,32 @@ export class Transfers {
     tell(move, report.repaired > 0 ? 'Warning' : 'Normal', `Scrub${state}`, message);
   }
 
-  #options(
-    move: Stored<Move>,
-    copy: FoundCopy,
-    how: { purpose: 'round' | 'scrub'; fresh: boolean },
-    running: Running,
-    writer: ProgressWriter | null,
-  ): PullOptions {
+  #options(move: Stored<Move>, copy: FoundCopy, how: How): PullOptions {
     const { known, clock, log, crash } = this.#ports;
-    const { source, epoch = 0, volumeUid = '' } = move.status ?? {};
-    const node = source?.node ?? '';
-    const address = known.node(node)?.status?.transfer;
-    if (!address) throw new FlockError('Unavailable', `node ${node} does not say where it serves volume data; is its agent running?`);
     const current = (): Stored<Move> => known.movesOf(move.spec.volume).find(({ metadata }) => metadata.uid === move.metadata.uid) ?? move;
     return {
-      source: { host: address.address, port: address.port, node },
+      source: this.#sourceOf(move),
       ...(this.#settings.localAddress === undefined ? {} : { localAddress: this.#settings.localAddress }),
       identity: this.#settings.identity,
-      hello: {
-        protocol: 1,
-        purpose: how.purpose,
-        move: move.metadata.name,
-        moveUid: move.metadata.uid,
-        volumeUid,
-        copy: source?.copy ?? '',
-        epoch,
-      },
+      hello: helloOf(move, how.purpose),
       target: { pool: copy.pool, copy: copy.name, fresh: how.fresh },
       limit: () => bandwidthOf(current(), known.volume(move.spec.volume)),
       onProgress: (progress) => {
-        running.progress = progress;
-        writer?.saw(progress);
+        how.running.progress = progress;
+        how.writer?.saw(progress);
       },
-      signal: running.stop.signal,
+      signal: how.running.stop.signal,
       clock,
       log,
       crash,
     };
+  }
+
+  #sourceOf(move: Move): PullOptions['source'] {
+    const node = move.status?.source?.node ?? '';
+    const address = this.#ports.known.node(node)?.status?.transfer;
+    if (!address) throw new FlockError('Unavailable', `node ${node} does not say where it serves volume data; is its agent running?`);
+    return { host: address.address, port: address.port, node };
   }
 
   /** Writes progress now and then, never two writes at once; the last word is the round's report. */
@@ -211,6 +205,18 @@ export class Transfers {
       ended: () => writing,
     };
   }
+}
+
+interface How {
+  purpose: Hello['purpose'];
+  fresh: boolean;
+  running: Running;
+  writer: ProgressWriter | null;
+}
+
+function helloOf(move: Stored<Move>, purpose: Hello['purpose']): Hello {
+  const { source, epoch = 0, volumeUid = '' } = move.status ?? {};
+  return { protocol: 1, purpose, move: move.metadata.name, moveUid: move.metadata.uid, volumeUid, copy: source?.copy ?? '', epoch };
 }
 
 interface ProgressWriter {

@@ -5,7 +5,7 @@ import { leadWhenElected } from '../api/election.ts';
 import { informer, type Informer } from '../api/informer.ts';
 import type { Log } from '../api/log.ts';
 import { workQueue, type WorkQueue } from '../api/queue.ts';
-import { hasEnded, isCopying, isUnfinished, phaseOf } from '../decide/observed.ts';
+import { hasEnded, isCopying, isDeleting, isUnfinished, phaseOf } from '../decide/observed.ts';
 import type { Caps } from '../decide/moves.ts';
 import type { Clock } from '../model/clock.ts';
 import type { CrashPoint } from '../model/crash.ts';
@@ -106,16 +106,15 @@ class Controllers {
   #route(): void {
     this.#volumes.onChange((name) => {
       this.#queues?.volumes.add(name);
-      for (const move of this.#movesOf(name)) this.#queues?.moves.add(move.metadata.name);
+      this.#addMovesOf(name);
     });
     this.#moves.onChange((name, move, previous) => {
       this.#queues?.moves.add(name);
-      const volume = (move ?? previous)?.spec.volume;
-      if (volume === undefined) return;
+      const volume = (move ?? previous)?.spec.volume ?? '';
       this.#queues?.volumes.add(volume);
       // A retained source ends when a later move uses it.
-      for (const other of this.#movesOf(volume)) this.#queues?.moves.add(other.metadata.name);
-      if (previous && isCopying(previous) && !(move && isCopying(move))) this.#addWaiting();
+      this.#addMovesOf(volume);
+      if (copies(previous) && !copies(move)) this.#addWaiting();
     });
     this.#nodes.onChange((name) => {
       this.#queues?.nodes.add(name);
@@ -127,17 +126,14 @@ class Controllers {
     });
   }
 
-  #movesOf(volume: string): Move[] {
-    return this.#moves.list().filter((move) => move.spec.volume === volume && !hasEnded(move));
+  #addMovesOf(volume: string): void {
+    for (const move of this.#moves.list()) if (move.spec.volume === volume && !hasEnded(move)) this.#queues?.moves.add(move.metadata.name);
   }
 
   /** What may wait for a node, or for another move to end. */
   #addWaiting(): void {
-    for (const move of this.#moves.list())
-      if (isUnfinished(move) && (phaseOf(move) === 'Pending' || move.status?.obstacle)) this.#queues?.moves.add(move.metadata.name);
-    for (const volume of this.#volumes.list())
-      if (!volume.spec.copy || volume.status?.obstacle || volume.metadata.deletionTimestamp)
-        this.#queues?.volumes.add(volume.metadata.name);
+    for (const move of this.#moves.list().filter(mayWait)) this.#queues?.moves.add(move.metadata.name);
+    for (const volume of this.#volumes.list().filter(isUnsettled)) this.#queues?.volumes.add(volume.metadata.name);
   }
 
   #addAll(): void {
@@ -146,3 +142,7 @@ class Controllers {
     for (const { metadata } of this.#nodes.list()) this.#queues?.nodes.add(metadata.name);
   }
 }
+
+const copies = (move: Move | null): boolean => move !== null && isCopying(move);
+const mayWait = (move: Move): boolean => isUnfinished(move) && (phaseOf(move) === 'Pending' || move.status?.obstacle !== undefined);
+const isUnsettled = (volume: Volume): boolean => !volume.spec.copy || volume.status?.obstacle !== undefined || isDeleting(volume);

@@ -1,7 +1,7 @@
 // Carries Moves from phase to phase: observe, decide (decide/moves.ts), write. Every write of a phase is a compare-and-swap against what
 // was observed, so that a controller which lost its lead takes no step. The commit is the one swap of the Volume that docs/moves.md names.
 import { nextMoveStep, type MoveSeen, type MoveStep } from '../decide/moves.ts';
-import { isCopying, isUnfinished, phaseOf, type Why } from '../decide/observed.ts';
+import { isCopying, isNew, isUnfinished, phaseOf, saysSame, withSince, type Why } from '../decide/observed.ts';
 import { timestamp } from '../model/clock.ts';
 import { isReason } from '../model/errors.ts';
 import type { Kind } from '../model/kind.ts';
@@ -114,16 +114,15 @@ export class MoveController {
   }
 
   #since(seen: MoveSeen, why: Why | null): Obstacle | null {
-    const before = seen.move.status?.obstacle;
-    return why ? { ...why, since: before?.reason === why.reason && before.since ? before.since : timestamp(this.#ports.clock) } : null;
+    return withSince(why, seen.move.status?.obstacle, timestamp(this.#ports.clock));
   }
 
   /** The obstacle is written when it changed, so that waiting costs no write. */
   async #wait(seen: MoveSeen, { why, againMs }: Of<'wait'>): Promise<Again> {
     const before = seen.move.status?.obstacle;
-    if (before?.reason !== why?.reason || before?.message !== why?.message) {
-      await this.#to(seen, { obstacle: this.#since(seen, why), ...(seen.move.status?.phase ? {} : { phase: 'Pending' }) });
-      if (why && before?.reason !== why.reason) this.#ports.tell(seen.move, waiting(why) ? 'Normal' : 'Warning', why.reason, why.message);
+    if (!saysSame(before, why)) {
+      await this.#to(seen, { obstacle: this.#since(seen, why), phase: phaseOf(seen.move) });
+      if (isNew(why, before)) this.#ports.tell(seen.move, waiting(why) ? 'Normal' : 'Warning', why.reason, why.message);
     }
     return againMs === undefined ? undefined : { again: againMs };
   }

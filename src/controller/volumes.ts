@@ -1,5 +1,5 @@
 // Carries Volumes: adopts, places, orders the first copy, tells their state, lets them go. Observe, decide (decide/volumes.ts), write.
-import { isUnfinished } from '../decide/observed.ts';
+import { isNew, isUnfinished, withSince } from '../decide/observed.ts';
 import { nextVolumeStep, type VolumeStep } from '../decide/volumes.ts';
 import { timestamp } from '../model/clock.ts';
 import { isReason } from '../model/errors.ts';
@@ -80,9 +80,8 @@ export class VolumeController {
   async #tell(volume: Stored<Volume>, { summary }: Of<'tell'>): Promise<Again> {
     const { obstacle, ...rest } = summary;
     const before = volume.status?.obstacle;
-    const since = before?.reason === obstacle?.reason && before?.since ? before.since : timestamp(this.#ports.clock);
-    await this.#status(volume, { ...rest, obstacle: obstacle ? { ...obstacle, since } : null });
-    if (obstacle && obstacle.reason !== before?.reason) this.#ports.tell(volume, 'Warning', obstacle.reason, obstacle.message);
+    await this.#status(volume, { ...rest, obstacle: withSince(obstacle, before, timestamp(this.#ports.clock)) });
+    if (isNew(obstacle, before)) this.#ports.tell(volume, 'Warning', obstacle.reason, obstacle.message);
     return undefined;
   }
 }

@@ -2,7 +2,7 @@
 // (nothing destroyed before its successor stands) and rule 6 (never made again on a guess) are judged here. Pure.
 import type { CopyLabel } from '../model/label.ts';
 import type { Stored } from '../model/meta.ts';
-import type { Move } from '../model/move.ts';
+import type { Move, MovePhase } from '../model/move.ts';
 import type { JournalProof } from '../model/proof.ts';
 import { parseSize } from '../model/quantity.ts';
 import type { CopyStatus, Volume } from '../model/volume.ts';
@@ -111,25 +111,26 @@ const leavingMove = (seen: CopiesSeen, copy: string): Stored<Move> | undefined =
 
 // ---- recorded, but not on the disk ---------------------------------------------------------------------------------------------
 
-function absent(seen: CopiesSeen, volume: Stored<Volume>, id: string, entry: CopyStatus): CopyStep | null {
+function absent(seen: CopiesSeen, volume: Stored<Volume>, id: string, entry: CopyStatus): CopyStep {
+  if (isDeleting(volume)) return { step: 'dropEntry', copy: id };
+  if (isNamed(seen, volume, id))
+    return entry.created ? lost(id) : { ...create(id, entry, volume), size: parseSize(volume.spec.size), role: 'active' };
   const filling = fillingMove(seen, id);
-  const wanted = !isDeleting(volume) && (isNamed(seen, volume, id) || (filling !== undefined && phaseOf(filling) === 'Reserving'));
-  if (!wanted) return filling && phaseOf(filling) !== 'Cancelling' && !isDeleting(volume) ? lost(id) : { step: 'dropEntry', copy: id };
-  if (entry.created) return lost(id);
-  const source = copiesOf(volume)[volume.spec.copy ?? ''];
-  const size = filling ? BigInt(source?.size ?? 0) : parseSize(volume.spec.size);
-  if (filling)
-    return {
-      step: 'create',
-      copy: id,
-      pool: entry.pool,
-      size,
-      role: 'incoming',
-      epoch: volume.spec.epoch ?? 0,
-      moveUid: filling.metadata.uid,
-    };
-  return { step: 'create', copy: id, pool: entry.pool, size, role: 'active', epoch: volume.spec.epoch ?? 0 };
+  if (!filling || phaseOf(filling) === 'Cancelling') return { step: 'dropEntry', copy: id };
+  return entry.created || phaseOf(filling) !== 'Reserving' ? lost(id) : reservation(id, entry, volume, filling);
 }
+
+function reservation(id: string, entry: CopyStatus, volume: Stored<Volume>, move: Stored<Move>): CopyStep {
+  const source = copiesOf(volume)[volume.spec.copy ?? ''];
+  return { ...create(id, entry, volume), size: BigInt(source?.size ?? 0), role: 'incoming', moveUid: move.metadata.uid };
+}
+
+const create = (copy: string, { pool }: CopyStatus, volume: Volume): { step: 'create'; copy: string; pool: string; epoch: number } => ({
+  step: 'create',
+  copy,
+  pool,
+  epoch: volume.spec.epoch ?? 0,
+});
 
 const lost = (id: string): CopyStep =>
   blocked(
@@ -204,24 +205,22 @@ function fence(move: Stored<Move>, copy: CopyOnDisk): CopyStep | null {
 function retired(seen: CopiesSeen, copy: CopyOnDisk, epoch: number): CopyStep | null {
   const move = seen.moves.find((candidate) => candidate.metadata.uid === copy.label.moveUid);
   // The abort's swap raised the epoch: a late commit fails, so the copy may be served again.
-  if (copy.label.epoch < epoch)
-    return {
-      step: 'relabel',
-      copy: copy.id,
-      label: { role: 'active', epoch },
-      ...(move ? { report: { move: move.metadata.name, outgoing: { unfencedEpoch: epoch } } } : {}),
-    };
-  if (move && isFencing(move))
-    return copy.held && move.status?.outgoing?.fencedEpoch === epoch
-      ? null
-      : { step: 'fence', copy: copy.id, move: move.metadata.name, epoch };
-  return move && !hasEnded(move)
-    ? null
-    : blocked(
-        copy.id,
-        'FencedWithoutMove',
-        `the copy is fenced for a move that is not there any more; flockctl volume unfence gives it back`,
-      );
+  if (copy.label.epoch < epoch) return giveBack(copy, epoch, move);
+  if (!move || hasEnded(move))
+    return blocked(
+      copy.id,
+      'FencedWithoutMove',
+      `the copy is fenced for a move that is not under way; raise the volume's spec.epoch to ${epoch + 1} to give it back`,
+    );
+  if (!isFencing(move) || isFenced(copy, move, epoch)) return null;
+  return { step: 'fence', copy: copy.id, move: move.metadata.name, epoch };
+}
+
+const isFenced = (copy: CopyOnDisk, move: Move, epoch: number): boolean => copy.held && move.status?.outgoing?.fencedEpoch === epoch;
+
+function giveBack(copy: CopyOnDisk, epoch: number, move: Stored<Move> | undefined): CopyStep {
+  const step = { step: 'relabel', copy: copy.id, label: { role: 'active', epoch } } as const;
+  return move ? { ...step, report: { move: move.metadata.name, outgoing: { unfencedEpoch: epoch } } } : step;
 }
 
 /** Named by the record, so committed. It is served only if its own journal says that it was verified for this very commit. */
@@ -268,27 +267,24 @@ function superseded(volume: Stored<Volume>, copy: CopyOnDisk): CopyStep {
 
 function filling(seen: CopiesSeen, copy: CopyOnDisk): CopyStep | null {
   const move = fillingMove(seen, copy.id);
-  if (!move) return discard(copy);
-  switch (phaseOf(move)) {
-    case 'Reserving':
-      return move.status?.incoming?.reserved ? null : { step: 'reserved', copy: copy.id, move: move.metadata.name };
-    case 'Syncing':
-    case 'ReadyToCutOver':
-    case 'FinalDelta':
-    case 'Verifying':
-      return pull(move, copy);
-    case 'Cancelling':
-      return discard(copy);
-    default:
-      return null;
-  }
+  if (!move || phaseOf(move) === 'Cancelling') return discard(copy);
+  if (phaseOf(move) === 'Reserving')
+    return move.status?.incoming?.reserved ? null : { step: 'reserved', copy: copy.id, move: move.metadata.name };
+  return PULLED.includes(phaseOf(move)) && !isPulled(move) ? pull(move, copy) : null;
 }
 
-function pull(move: Stored<Move>, copy: CopyOnDisk): CopyStep | null {
-  const round = move.status?.round ?? 0;
-  const final = phaseOf(move) === 'FinalDelta' || phaseOf(move) === 'Verifying';
-  const done = move.status?.incoming?.completeRound === round && (!final || move.status.incoming.verified?.epoch === move.status.epoch);
-  return done ? null : { step: 'pull', copy: copy.id, move: move.metadata.name, round, final, fresh: !(move.status?.reused ?? false) };
+const PULLED: readonly MovePhase[] = ['Syncing', 'ReadyToCutOver', 'FinalDelta', 'Verifying'];
+
+const isFinal = (move: Move): boolean => phaseOf(move) === 'FinalDelta' || phaseOf(move) === 'Verifying';
+
+function isPulled(move: Move): boolean {
+  const { incoming, round = 0, epoch } = move.status ?? {};
+  return incoming?.completeRound === round && (!isFinal(move) || incoming.verified?.epoch === epoch);
+}
+
+function pull(move: Stored<Move>, copy: CopyOnDisk): CopyStep {
+  const { round = 0, reused = false } = move.status ?? {};
+  return { step: 'pull', copy: copy.id, move: move.metadata.name, round, final: isFinal(move), fresh: !reused };
 }
 
 /** An incoming copy never was the volume: what it came from is. */
@@ -333,13 +329,16 @@ export function whyNotPublish(seen: PublishSeen): Why | null {
       reason: 'LeaseLost',
       message: `node ${node} has not reached the server within its Lease's duration; it starts nothing new until it does`,
     };
-  const fencing = seen.moves.find((move) => isFencing(move) && move.status?.volumeUid === volume.metadata.uid && !hasEnded(move));
-  if (fencing && phaseOf(fencing) !== 'Activating' && !isCommitted(fencing))
-    return {
-      reason: 'Moving',
-      message: `volume ${name} is being cut over to node ${fencing.spec.target} (move ${fencing.metadata.name}); mount it there in a moment`,
-    };
-  return whyNotCopy(volume, copy);
+  return whyMoving(seen, volume) ?? whyNotCopy(volume, copy);
+}
+
+function whyMoving(seen: PublishSeen, volume: Stored<Volume>): Why | null {
+  const move = seen.moves.find((each) => isFencing(each) && !isCommitted(each) && each.status?.volumeUid === volume.metadata.uid);
+  if (!move) return null;
+  return {
+    reason: 'Moving',
+    message: `volume ${volume.metadata.name} is being cut over to node ${move.spec.target} (move ${move.metadata.name}); mount it there in a moment`,
+  };
 }
 
 function whyNotCopy(volume: Stored<Volume>, copy: CopyOnDisk | null): Why | null {

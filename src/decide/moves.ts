@@ -1,6 +1,6 @@
 // What the controller's next step of a Move is, from one observation. Total: every phase has its function; docs/moves.md tells the same as
 // a table. Pure: no I/O, no clock of its own.
-import type { Stored } from '../model/meta.ts';
+import type { Obstacle, Stored } from '../model/meta.ts';
 import type { Move, MovePhase, MoveStatus } from '../model/move.ts';
 import { durationMs } from '../model/names.ts';
 import { humanBytes, parseQuantity } from '../model/quantity.ts';
@@ -99,16 +99,20 @@ function pending(seen: MoveSeen): MoveStep {
     return wait({ reason: 'VolumeNotFound', message: `there is no volume "${move.spec.volume}"; flockctl volume list shows the volumes` });
   if (isDeleting(volume))
     return { step: 'end', phase: 'Cancelled', why: { reason: 'VolumeDeleted', message: `volume ${move.spec.volume} is being deleted` } };
+  const at = placeOf(volume);
+  if (!at) return wait({ reason: 'VolumeNotReady', message: `volume ${move.spec.volume} has no usable copy yet` });
+  if (at.node === move.spec.target) {
+    const why = { reason: 'TargetIsSource', message: `volume ${move.spec.volume} is on node ${at.node} already` };
+    return { step: 'end', phase: 'Failed', why };
+  }
+  return pendingOn(seen, volume) ?? { step: 'accept', status: accepted(seen, volume, at) };
+}
+
+/** Where the volume is served from; null while it is not. */
+function placeOf(volume: Volume): { node: string; copy: string; epoch: number; pool: string } | null {
   const { node, copy, epoch, pool } = volume.spec;
-  if (!node || !copy || epoch === undefined || !pool || copiesOf(volume)[copy]?.role !== 'active')
-    return wait({ reason: 'VolumeNotReady', message: `volume ${move.spec.volume} has no usable copy yet` });
-  if (node === move.spec.target)
-    return {
-      step: 'end',
-      phase: 'Failed',
-      why: { reason: 'TargetIsSource', message: `volume ${move.spec.volume} is on node ${node} already` },
-    };
-  return pendingOn(seen, volume) ?? { step: 'accept', status: accepted(seen, volume, { node, copy, epoch, pool }) };
+  if (!node || !copy || epoch === undefined || !pool) return null;
+  return copiesOf(volume)[copy]?.role === 'active' ? { node, copy, epoch, pool } : null;
 }
 
 function pendingOn(seen: MoveSeen, volume: Stored<Volume>): MoveStep | null {
@@ -172,6 +176,7 @@ function beforeCommit(seen: MoveSeen): MoveStep | null {
   if (volume.spec.epoch === statusOf(seen).epoch) return null;
   // Somebody swapped the volume: this move did (its answer was lost), or a takeover or an earlier abort did.
   if (isOurs(seen, volume)) return { step: 'phase', phase: 'Committed' };
+  if (wasGivenBack(seen, volume)) return { step: 'resume', epoch: volume.spec.epoch ?? 0, round: (statusOf(seen).round ?? -1) + 1 };
   return cancel(
     'Failed',
     'Superseded',
@@ -217,6 +222,11 @@ function syncing(seen: MoveSeen): MoveStep {
 
 const sourcePublished = (seen: MoveSeen): boolean => isPublished(seen.volume as Volume, statusOf(seen).source?.copy ?? '');
 
+const sourceEntry = (seen: MoveSeen): CopyStatus | undefined =>
+  seen.volume ? copiesOf(seen.volume)[statusOf(seen).source?.copy ?? ''] : undefined;
+const targetEntry = (seen: MoveSeen): CopyStatus | undefined =>
+  seen.volume ? copiesOf(seen.volume)[statusOf(seen).target?.copy ?? ''] : undefined;
+
 const allowedPauseMs = (seen: MoveSeen): number =>
   durationMs(seen.move.spec.allowedPause ?? seen.volume?.spec.allowedPause ?? DEFAULTS.allowedPause);
 
@@ -256,15 +266,14 @@ function readyToCutOver(seen: MoveSeen): MoveStep {
   if (incomingOf(seen).completeRound !== round) return wait(obstacleOf(seen));
   if (!sourcePublished(seen)) return { step: 'fence' };
   if (incomingOf(seen).dirty !== undefined && idleDue(seen)) return { step: 'round', phase: 'ReadyToCutOver', round: round + 1 };
-  const copy = copiesOf(seen.volume as Volume)[statusOf(seen).source?.copy ?? ''];
+  return wait(waitingForUnpublish(seen), seen.caps.idleRoundMs);
+}
+
+function waitingForUnpublish(seen: MoveSeen): Why {
+  const copy = sourceEntry(seen);
   const where = (copy?.published ?? []).join(', ');
-  return wait(
-    {
-      reason: 'WaitingForUnpublish',
-      message: `ready: stop the application and unmount the volume at ${where} on node ${copy?.node} (flockctl volume unmount ${seen.move.spec.volume})`,
-    },
-    seen.caps.idleRoundMs,
-  );
+  const message = `ready: stop the application and unmount the volume at ${where} on node ${copy?.node} (flockctl volume unmount ${seen.move.spec.volume})`;
+  return { reason: 'WaitingForUnpublish', message };
 }
 
 const idleDue = (seen: MoveSeen): boolean => seen.now - Date.parse(incomingOf(seen).completedAt ?? '1970-01-01') >= seen.caps.idleRoundMs;
@@ -306,14 +315,16 @@ function overdue(seen: MoveSeen): MoveStep | null {
 
 /** The most telling obstacle: what an agent says, else that one does not answer. */
 function obstacleOf(seen: MoveSeen): Why | null {
-  const { source, target, outgoing, incoming } = statusOf(seen);
-  const said = outgoing?.obstacle ?? incoming?.obstacle;
+  const { source, outgoing, incoming } = statusOf(seen);
   return (
     whyNotReachable('Source', source?.node ?? '', seen.source) ??
-    whyNotReachable('Target', target?.node ?? '', seen.target) ??
-    (said ? { reason: said.reason, message: said.message } : null)
+    whyNotReachable('Target', seen.move.spec.target, seen.target) ??
+    said(outgoing?.obstacle) ??
+    said(incoming?.obstacle)
   );
 }
+
+const said = (obstacle: Obstacle | undefined): Why | null => (obstacle ? { reason: obstacle.reason, message: obstacle.message } : null);
 
 function whyNotReachable(side: 'Source' | 'Target', name: string, node: StorageNode | null): Why | null {
   if (isReady(node)) return null;
@@ -328,24 +339,29 @@ function whyNotReachable(side: 'Source' | 'Target', name: string, node: StorageN
 function activating(seen: MoveSeen): MoveStep {
   const volume = ownVolume(seen);
   if (!volume || isDeleting(volume)) return { step: 'phase', phase: 'Retaining' };
-  const { target, epoch = 0, fencingAt } = statusOf(seen);
-  const copy = copiesOf(volume)[target?.copy ?? ''];
-  if (copy?.role !== 'active' || (copy.epoch ?? 0) < epoch + 1)
-    return wait(obstacleOf(seen) ?? (copy?.obstacle ? { reason: copy.obstacle.reason, message: copy.obstacle.message } : null));
+  const { epoch = 0, fencingAt } = statusOf(seen);
+  const copy = targetEntry(seen);
+  if (!copy || !isServing(copy, epoch + 1)) return wait(obstacleOf(seen) ?? said(copy?.obstacle));
   return { step: 'published', pauseMs: fencingAt === undefined ? 0 : Math.max(0, seen.now - Date.parse(fencingAt)) };
 }
 
+const isServing = (copy: CopyStatus, epoch: number): boolean => copy.role === 'active' && (copy.epoch ?? 0) >= epoch;
+
 function retaining(seen: MoveSeen): MoveStep {
   const volume = ownVolume(seen);
-  const { source, release, committedAt } = statusOf(seen);
-  const kept = volume ? copiesOf(volume)[source?.copy ?? ''] : undefined;
+  const kept = sourceEntry(seen);
   // Gone, or a later move fills it anew.
   if (!volume || !kept || (seen.successor && kept.role !== 'stale')) return { step: 'end', phase: 'Done', why: null };
-  if (isDeleting(volume) || release) return wait(unreachableSource(seen));
-  const left = Date.parse(committedAt ?? '') + durationMs(volume.spec.retainSource ?? DEFAULTS.retainSource) - seen.now;
+  if (isDeleting(volume) || statusOf(seen).release) return wait(unreachableSource(seen));
+  return keeping(seen, durationMs(volume.spec.retainSource ?? DEFAULTS.retainSource));
+}
+
+/** The superseded copy is let go when its time is over and the scrub found nothing. */
+function keeping(seen: MoveSeen, retainMs: number): MoveStep {
   const scrub = incomingOf(seen).scrub;
   if (scrub?.state === 'Failed')
     return wait({ reason: 'ScrubFailed', message: scrub.message ?? 'the moved volume could not be verified; the source is kept' });
+  const left = Date.parse(statusOf(seen).committedAt ?? '') + retainMs - seen.now;
   if (left > 0) return wait(null, left);
   return scrub !== undefined && scrub.state !== 'Running' ? { step: 'release' } : wait(null);
 }
@@ -366,13 +382,13 @@ function sourceBack(seen: MoveSeen, volume: Volume): MoveStep | null {
   const { source, epoch = 0, fencingAt } = statusOf(seen);
   if (fencingAt === undefined || volume.spec.copy !== source?.copy) return null;
   if (volume.spec.epoch === epoch) return { step: 'unfence' };
-  const copy = copiesOf(volume)[source?.copy ?? ''];
-  return copy?.role === 'active' && copy.epoch === volume.spec.epoch ? null : wait(unreachableSource(seen));
+  const copy = sourceEntry(seen);
+  return copy && isServing(copy, epoch + 1) ? null : wait(unreachableSource(seen));
 }
 
 function targetGone(seen: MoveSeen, volume: Volume | null): MoveStep {
-  const { target, ending } = statusOf(seen);
-  const copy = volume ? copiesOf(volume)[target?.copy ?? ''] : undefined;
+  const { ending } = statusOf(seen);
+  const copy = volume ? targetEntry(seen) : undefined;
   const end = ending ?? { phase: 'Cancelled', reason: 'CancelAsked', message: 'cancelled by request' };
   // An agent that is away removes its incoming copy when it is back: nobody has to wait for that.
   if (copy && copy.role !== 'stale' && isReady(seen.target)) return wait(null);

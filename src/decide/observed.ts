@@ -1,5 +1,5 @@
 // Small questions about records that several decisions ask. Pure; a clock's reading is an argument.
-import type { Stored } from '../model/meta.ts';
+import type { Obstacle, Stored } from '../model/meta.ts';
 import type { Move, MovePhase } from '../model/move.ts';
 import type { StorageNode } from '../model/storage-node.ts';
 import type { CopyStatus, Volume } from '../model/volume.ts';
@@ -36,3 +36,16 @@ export const isReady = (node: StorageNode | null): node is StorageNode =>
 
 /** Ids of copies are made from the object that ordered them, so that a repeated order makes the same copy. */
 export const copyIdFrom = (uid: string): string => uid.replaceAll('-', '').slice(0, 12);
+
+/** Two obstacles are one, whenever it began. */
+export const saysSame = (one: Why | null | undefined, other: Why | null | undefined): boolean =>
+  one?.reason === other?.reason && one?.message === other?.message;
+
+/** Obstacles keep the time since when they stand, so that a repeated look writes nothing. */
+export function withSince(why: Why | null, before: Obstacle | undefined, now: string): Obstacle | null {
+  if (!why) return null;
+  return { ...why, since: before?.reason === why.reason ? (before.since ?? now) : now };
+}
+
+/** Worth telling: another reason than before. */
+export const isNew = (why: Why | null, before: Obstacle | undefined): why is Why => why !== null && why.reason !== before?.reason;

@@ -15,15 +15,17 @@ export interface Need {
 /** Why this node cannot take it, or null when it can. */
 export function whyNot(name: string, node: StorageNode | null, need: Need): Why | null {
   if (!node) return { reason: 'UnknownNode', message: `there is no node "${name}"; flockctl node list shows the nodes` };
-  const pool = node.status?.pools?.[need.pool];
   if (!isReady(node))
     return { reason: 'NodeNotReady', message: `the agent of node ${name} does not answer; start it, or choose another node` };
   if (node.spec?.unschedulable) return { reason: 'NodeUnschedulable', message: `node ${name} takes no new volumes (spec.unschedulable)` };
+  return whyNotPool(name, node, need) ?? whyNotFilesystem(name, node, need.filesystem);
+}
+
+function whyNotPool(name: string, node: StorageNode, need: Need): Why | null {
+  const pools = node.status?.pools ?? {};
+  const pool = pools[need.pool];
   if (!pool)
-    return {
-      reason: 'NoPool',
-      message: `node ${name} has no pool "${need.pool}"; it has ${Object.keys(node.status?.pools ?? {}).join(', ') || 'none'}`,
-    };
+    return { reason: 'NoPool', message: `node ${name} has no pool "${need.pool}"; it has ${Object.keys(pools).join(', ') || 'none'}` };
   if (!pool.healthy)
     return { reason: 'PoolUnhealthy', message: `pool ${need.pool} of node ${name}: ${pool.obstacle?.message ?? 'not usable now'}` };
   if (pool.free !== undefined && BigInt(pool.free) < need.size)
@@ -31,7 +33,7 @@ export function whyNot(name: string, node: StorageNode | null, need: Need): Why 
       reason: 'NoSpace',
       message: `pool ${need.pool} of node ${name} has room for ${humanBytes(BigInt(pool.free))}, ${humanBytes(need.size)} are needed; free some, or choose another node`,
     };
-  return whyNotFilesystem(name, node, need.filesystem);
+  return null;
 }
 
 function whyNotFilesystem(name: string, node: StorageNode, filesystem: string | null): Why | null {
@@ -41,21 +43,20 @@ function whyNotFilesystem(name: string, node: StorageNode, filesystem: string | 
 
 /** The node with the most room among those that can take it; when none can, why each cannot. */
 export function place(nodes: readonly Stored<StorageNode>[], need: Need): { node: string } | Why {
-  const refusals: string[] = [];
-  let best: { node: string; free: bigint } | null = null;
-  for (const node of nodes) {
-    const refusal = whyNot(node.metadata.name, node, need);
-    if (refusal) {
-      refusals.push(refusal.message);
-      continue;
-    }
-    const free = BigInt(node.status?.pools?.[need.pool]?.free ?? 0);
-    if (!best || free > best.free) best = { node: node.metadata.name, free };
-  }
-  return best
-    ? { node: best.node }
-    : { reason: 'NoNode', message: refusals.length > 0 ? `no node can take it: ${refusals.join('; ')}` : 'no node has registered yet' };
+  const judged = nodes.map((node) => ({
+    name: node.metadata.name,
+    free: freeOf(node, need.pool),
+    refusal: whyNot(node.metadata.name, node, need),
+  }));
+  const [best] = judged
+    .filter(({ refusal }) => refusal === null)
+    .toSorted((one, other) => (one.free < other.free ? 1 : one.free > other.free ? -1 : 0));
+  if (best) return { node: best.name };
+  if (judged.length === 0) return { reason: 'NoNode', message: 'no node has registered yet; start an agent' };
+  return { reason: 'NoNode', message: `no node can take it: ${judged.map(({ refusal }) => refusal?.message).join('; ')}` };
 }
+
+const freeOf = (node: StorageNode, pool: string): bigint => BigInt(node.status?.pools?.[pool]?.free ?? 0);
 
 /** The only pool of the cluster, when there is just one. */
 export function onlyPool(nodes: readonly StorageNode[]): string | Why {

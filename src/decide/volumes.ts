@@ -3,7 +3,7 @@ import type { Stored } from '../model/meta.ts';
 import { parseSize } from '../model/quantity.ts';
 import type { StorageNode } from '../model/storage-node.ts';
 import { VOLUME_FINALIZER, type CopyStatus, type Volume, type VolumeStatus } from '../model/volume.ts';
-import { copiesOf, copyIdFrom, isDeleting, isReady, type Why } from './observed.ts';
+import { copiesOf, copyIdFrom, isDeleting, isPublished, isReady, saysSame, type Why } from './observed.ts';
 import { onlyPool, place, whyNot } from './placement.ts';
 
 export interface VolumeSeen {
@@ -66,8 +66,8 @@ function summaryOf(seen: VolumeSeen): Summary {
   const copy = copiesOf(volume)[volume.spec.copy ?? ''];
   const obstacle = worst(seen);
   if (copy?.role !== 'active') return { phase: copy?.created && obstacle ? 'Blocked' : 'Pending', obstacle };
-  if (copy.obstacle || obstacle) return { ...capacityOf(volume), phase: 'Blocked', obstacle };
-  return { ...capacityOf(volume), phase: (copy.published ?? []).length > 0 ? 'Published' : 'Available', obstacle: null };
+  const phase = isPublished(volume, volume.spec.copy ?? '') ? 'Published' : 'Available';
+  return { ...capacityOf(volume), phase: obstacle ? 'Blocked' : phase, obstacle };
 }
 
 function capacityOf(volume: Volume): { capacity?: string } {
@@ -90,10 +90,6 @@ function worst(seen: VolumeSeen): Why | null {
 /** Only when it says something else than the record already does: an unchanged volume costs no write. */
 function tell(volume: Volume, summary: Summary): VolumeStep {
   const { phase, capacity, obstacle } = volume.status ?? {};
-  const same =
-    phase === summary.phase &&
-    capacity === (summary.capacity ?? capacity) &&
-    obstacle?.reason === summary.obstacle?.reason &&
-    obstacle?.message === summary.obstacle?.message;
+  const same = phase === summary.phase && capacity === (summary.capacity ?? capacity) && saysSame(obstacle, summary.obstacle);
   return same ? { step: 'none' } : { step: 'tell', summary };
 }
