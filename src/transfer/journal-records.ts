@@ -202,8 +202,8 @@ function complete(ledger: Ledger, said: Static<typeof Complete>): Ledger {
   countSent(ledger, BigInt(sent));
   ledger.completed = { report, final, deviceBytes };
   ledger.state.completeRound = report.round;
-  // A delta in the pause is proven by its read-back; the root stays that of the last comparison. Fuzzy rounds have none.
-  if (report.root !== null || !final) ledger.state.root = report.root;
+  // A delta in the pause is proven by its read-back: the root stays that of the last comparison.
+  if (report.root !== null) ledger.state.root = report.root;
   ledger.state.verified = report.verified;
   ledger.state.rounds.push(ledger.sentOfRound);
   Object.assign(ledger, { begun: null, proven: [], sentOfRound: 0n });

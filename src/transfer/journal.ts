@@ -109,10 +109,7 @@ export class Journal {
   }
 
   async saveLeaves(table: LeafTable): Promise<void> {
-    await writeAtomically(
-      pathOf(this.#pool, this.#copy, 'leaves'),
-      Buffer.concat([table.hashes, Buffer.from(table.root(), 'hex')]),
-    );
+    await writeAtomically(pathOf(this.#pool, this.#copy, 'leaves'), Buffer.concat([table.hashes, Buffer.from(table.root(), 'hex')]));
   }
 
   /** The table with that root; null when the one there is another. */

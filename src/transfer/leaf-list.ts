@@ -8,7 +8,7 @@ export const LEAVES_LIMIT = 32 * 1024;
 export function encodeLeaves(leaves: readonly number[]): Buffer {
   const out = new VarintWriter();
   let at = 0;
-  for (let index = 0; index < leaves.length; ) {
+  for (let index = 0; index < leaves.length;) {
     const first = leaves[index] as number;
     let count = 1;
     while (leaves[index + count] === first + count) count += 1;

@@ -75,6 +75,8 @@ export function dialError(error: Error & { code?: string }, whom: string): Flock
   if (error instanceof FlockError) return error;
   const ofCertificate = /CERT|SELF_SIGNED|UNABLE_TO_(VERIFY|GET)|TLSV1|SSLV3|ALERT/u.test(error.code ?? '');
   if (ofCertificate)
-    return new FlockError('Unauthorized', `${whom} and this node do not accept each other's certificates: ${error.message}`, { cause: error });
+    return new FlockError('Unauthorized', `${whom} and this node do not accept each other's certificates: ${error.message}`, {
+      cause: error,
+    });
   return new FlockError('Unavailable', `the connection to ${whom} failed: ${error.message || String(error.code)}`, { cause: error });
 }

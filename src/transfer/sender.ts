@@ -64,7 +64,7 @@ function useNewestIdentity(server: Server, identity: () => NodeIdentity): void {
 }
 
 function remembered(memories: Map<string, MoveMemory>, moveUid: string): MoveMemory {
-  const memory = memories.get(moveUid) ?? { agreed: null, points: null, allocated: null };
+  const memory = memories.get(moveUid) ?? { roots: [], points: null, allocated: null };
   memories.delete(moveUid);
   memories.set(moveUid, memory);
   for (const oldest of [...memories.keys()].slice(0, -REMEMBERED)) memories.delete(oldest);

@@ -5,7 +5,17 @@ import { FlockError, messageOf } from '../model/errors.ts';
 import { FRAME, MORE, type FrameType, type Header } from './frame.ts';
 import { LEAF } from './leaves.ts';
 import { decodeLeaves } from './leaf-list.ts';
-import { controlFrame, CountsMessage, frameOf, HelloMessage, LimitMessage, parse, PrepareMessage, ReleaseMessage, RootMessage } from './messages.ts';
+import {
+  controlFrame,
+  CountsMessage,
+  frameOf,
+  HelloMessage,
+  LimitMessage,
+  parse,
+  PrepareMessage,
+  ReleaseMessage,
+  RootMessage,
+} from './messages.ts';
 import { peerNode } from './node-identity.ts';
 import { Pacer, type SetRate } from './pacing.ts';
 import type { FrameSink } from './parser.ts';
@@ -95,7 +105,7 @@ export class Serving implements FrameSink {
   async #answer(of: Header, payload: Buffer): Promise<void> {
     switch (of.type) {
       case FRAME.HELLO:
-        return this.#welcome(payload);
+        return this.#welcome(of.req, payload);
       case FRAME.PREPARE:
         return this.#prepare(of.req, parse(PrepareMessage, payload, 'PREPARE'));
       case FRAME.LIMIT:
@@ -135,7 +145,7 @@ export class Serving implements FrameSink {
     this.#wire.send(controlFrame(of.type, of.req, message));
   }
 
-  async #welcome(payload: Buffer): Promise<void> {
+  async #welcome(req: number, payload: Buffer): Promise<void> {
     if (this.hello) throw new FlockError('Corrupt', 'a connection has one HELLO');
     const { identity, authorize, crash } = this.#parts.options;
     const hello = parse(HelloMessage, payload, 'HELLO');
@@ -144,7 +154,7 @@ export class Serving implements FrameSink {
     const offer = await authorize(hello, { node });
     this.#served = { offer, hello, memory: this.#parts.memoryOf(hello.moveUid), crash };
     this.#log('info', `serving ${hello.purpose} to node ${node}`);
-    this.#wire.send(controlFrame(FRAME.WELCOME, 0, { protocol: 1 }));
+    this.#wire.send(controlFrame(FRAME.WELCOME, req, { protocol: 1 }));
   }
 
   async #prepare(req: number, order: PrepareMessage): Promise<void> {

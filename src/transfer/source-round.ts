@@ -16,8 +16,8 @@ const GAP = 32 * 1024;
 
 /** What the source remembers of a move between its rounds. Lost with the process: it is found out again then, at the cost of reading. */
 export interface MoveMemory {
-  /** The last root that both sides agreed on, and its leaves. */
-  agreed: { round: number; root: string; table: LeafTable } | null;
+  /** Roots of the last two rounds, and their leaves: the target may not have kept the newest. */
+  roots: { round: number; root: string; table: LeafTable }[];
   /** Rounds whose points may be there; null: the pool was not asked yet. */
   points: Set<number> | null;
   allocated: number | null;
@@ -97,7 +97,8 @@ export class SourceRound {
     if (!head.settled) throw new FlockError('Conflict', `round ${head.round} reads bytes that change: it has no root`);
     await this.hashes(this.#table.unknown(), stop);
     const root = this.#table.root();
-    this.#served.memory.agreed = { round: head.round, root, table: this.#table };
+    const { memory } = this.#served;
+    memory.roots = [...memory.roots.filter(({ round }) => round !== head.round).slice(-1), { round: head.round, root, table: this.#table }];
     return root;
   }
 
@@ -130,7 +131,10 @@ export class SourceRound {
 async function freeze({ offer, hello, memory, crash }: Served, order: PrepareMessage): Promise<PointName | 'live'> {
   await offer.pool.verify();
   if ((order.final || hello.purpose === 'scrub') && !offer.fenced)
-    throw new FlockError('Conflict', `the copy ${offer.copy} is not fenced here: its bytes are not final yet; ask again once it is retired`);
+    throw new FlockError(
+      'Conflict',
+      `the copy ${offer.copy} is not fenced here: its bytes are not final yet; ask again once it is retired`,
+    );
   if (order.final || hello.purpose === 'scrub' || !offer.pool.points) return 'live';
   const point = pointOf(hello.moveUid, order.round);
   crash('transfer.source.freeze');
@@ -163,7 +167,8 @@ async function changes(served: Served, order: PrepareMessage, at: At): Promise<C
   const { memory } = served;
   const delta = await deltaOf(served, order, at);
   // In the pause the allocation is not asked for again: it is a figure to show.
-  if (delta && order.final && memory.allocated !== null) return { cbt: 'fiemap', spans: delta, allocation: null, allocated: memory.allocated };
+  if (delta && order.final && memory.allocated !== null)
+    return { cbt: 'fiemap', spans: delta, allocation: null, allocated: memory.allocated };
   const allocation = await spansOf(served.offer.pool.changed(served.offer.copy, null, at.point), at.deviceBytes);
   memory.allocated = dataBytes(allocation);
   const common = { allocation, allocated: memory.allocated };
@@ -176,7 +181,8 @@ async function changes(served: Served, order: PrepareMessage, at: At): Promise<C
 async function deltaOf({ offer, hello, memory }: Served, order: PrepareMessage, at: At): Promise<Span[] | null> {
   const { base } = order;
   if (base === null || order.compare || !offer.pool.points || base.deviceBytes !== at.deviceBytes) return null;
-  if (memory.agreed?.round === base.round && memory.agreed.root !== base.root) return null;
+  const known = memory.roots.find(({ round }) => round === base.round);
+  if (known && known.root !== base.root) return null;
   try {
     return await spansOf(offer.pool.changed(offer.copy, pointOf(hello.moveUid, base.round), at.point), at.deviceBytes);
   } catch (error) {
@@ -185,11 +191,7 @@ async function deltaOf({ offer, hello, memory }: Served, order: PrepareMessage, 
   }
 }
 
-function headOf(
-  { offer, hello }: Served,
-  order: PrepareMessage,
-  found: At & { cbt: Changes['cbt']; allocated: number },
-): Manifest['head'] {
+function headOf({ offer, hello }: Served, order: PrepareMessage, found: At & { cbt: Changes['cbt']; allocated: number }): Manifest['head'] {
   const { point, deviceBytes, cbt, allocated } = found;
   return {
     version: 1,
@@ -212,9 +214,9 @@ function headOf(
 
 /** The leaves whose hashes are known before anything is read: those of the base that did not change, and holes. */
 function tableOf({ memory }: Served, order: PrepareMessage, found: Changes & { deviceBytes: number }): LeafTable {
-  const { agreed } = memory;
-  if (found.cbt === 'fiemap' && agreed && agreed.round === order.base?.round) {
-    const table = agreed.table.copy();
+  const base = memory.roots.find(({ round }) => round === order.base?.round);
+  if (found.cbt === 'fiemap' && base) {
+    const table = base.table.copy();
     for (const leaf of leavesOf(found.spans)) table.forget(leaf);
     return table;
   }

@@ -82,7 +82,7 @@ export function unite(spans: readonly Span[], also: readonly Span[]): Span[] {
 /** Cut at the leaves, so that no piece lies in two of them. */
 export function* splitAtLeaves(spans: Iterable<Span>): Generator<Span> {
   for (const span of spans) {
-    for (let at = span.offset; at < endOf(span); ) {
+    for (let at = span.offset; at < endOf(span);) {
       const end = Math.min((Math.floor(at / LEAF) + 1) * LEAF, endOf(span));
       yield { offset: at, length: end - at, zero: span.zero };
       at = end;
