@@ -2,7 +2,7 @@
 import { constants } from 'node:fs';
 import { open, rename, stat, unlink, type FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { asFlockError, tryLock } from './syscalls.ts';
+import { asFlockError, syncWhole, tryLock } from './syscalls.ts';
 
 export const isCode = (error: unknown, ...codes: string[]): boolean =>
   codes.includes((error as NodeJS.ErrnoException | undefined)?.code ?? '');
@@ -11,6 +11,12 @@ export const isCode = (error: unknown, ...codes: string[]): boolean =>
 export async function syncFolder(folder: string): Promise<void> {
   await using opened = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY);
   await opened.sync();
+}
+
+/** Everything written to the filesystem of this folder is on the disk, and what was freed is free. */
+export async function syncFilesystem(folder: string): Promise<void> {
+  await using opened = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+  await syncWhole(opened.fd);
 }
 
 /** Temporary name beside the file: a left-over one is overwritten by the next write. */
