@@ -8,17 +8,15 @@ import { crdOf, type CustomResourceDefinition } from '../src/model/crd.ts';
 import { FLOCK_KINDS } from '../src/model/kinds.ts';
 import { SYSTEM_NAMESPACE } from '../src/model/meta.ts';
 import { startCluster, type Cluster } from './kube/cluster.ts';
+import { installDefinitions } from './kube/definitions.ts';
 
 let cluster: Cluster;
 
 const crds = FLOCK_KINDS.map((kind) => crdOf(kind));
-const list = { apiVersion: 'v1', kind: 'List', items: crds };
 
 before(async () => {
   cluster = await startCluster();
-  await cluster.kubectl.ok(['create', '-f', '-'], JSON.stringify(list));
-  await cluster.kubectl.ok(['wait', '--for=condition=Established', '--timeout=60s', 'crd', '--all']);
-  await cluster.kubectl.ok(['create', 'namespace', SYSTEM_NAMESPACE]);
+  await installDefinitions(cluster.kubectl);
 });
 after(async () => {
   await cluster?.stop();

@@ -59,6 +59,9 @@ export interface Answer {
   stderr: string;
 }
 
+/** Also a watch ends after this, seconds: a test that waits for what never comes fails and leaves no kubectl behind. */
+const LONGEST_REQUEST = 30;
+
 /** kubectl against one server, with a cache of its own: what it learned of another server must not matter. */
 export class Kubectl {
   readonly program: string;
@@ -72,7 +75,7 @@ export class Kubectl {
   }
 
   #argv(words: readonly string[]): string[] {
-    return ['--kubeconfig', this.config, '--cache-dir', this.cache, ...words];
+    return ['--kubeconfig', this.config, '--cache-dir', this.cache, '--request-timeout', `${LONGEST_REQUEST}s`, ...words];
   }
 
   /** Whatever the exit status is. `input` is its stdin. */
