@@ -1,6 +1,6 @@
 // Making filesystems, and above all not making them: what record and label say decides, never what a probe failed to find. A filesystem
 // made here carries the label `flock`, so that one made just before a crash is told from somebody else's.
-import { access, open, stat } from 'node:fs/promises';
+import { open, stat } from 'node:fs/promises';
 import { FlockError, Invalid } from '../model/errors.ts';
 import { humanBytes } from '../model/quantity.ts';
 import type { Filesystem } from '../model/volume.ts';
@@ -81,19 +81,19 @@ async function isUnfinished(device: string, filesystem: Filesystem): Promise<boo
 }
 
 async function made(device: string, filesystem: Filesystem): Promise<void> {
-  await run(`mkfs.${filesystem}`, [...(await optionsFor(filesystem)), device], { timeout: MKFS_TIMEOUT });
+  await run(`mkfs.${filesystem}`, [...(await optionsFor(filesystem, device)), device], { timeout: MKFS_TIMEOUT });
   const after = await signatureOf(device);
   if (!after || !isOurs(after, filesystem))
     throw new FlockError('Internal', `mkfs.${filesystem} reported success, but ${device} holds ${after?.type ?? 'nothing'}`);
 }
 
 /** No discard, for it would make thick files thin; and no feature that an older kernel could not mount, for a volume moves. */
-function optionsFor(filesystem: Filesystem): Promise<string[]> {
+function optionsFor(filesystem: Filesystem, device: string): Promise<string[]> {
   switch (filesystem) {
     case 'ext4':
       return ext4Options();
     case 'xfs':
-      return xfsOptions();
+      return xfsOptions(device);
     case 'btrfs':
       return Promise.resolve(['-q', '-f', '-K', '-L', OUR_LABEL]);
   }
@@ -108,12 +108,17 @@ async function ext4Options(): Promise<string[]> {
   return ['-q', '-F', '-b', '4096', '-E', 'nodiscard', '-L', OUR_LABEL, ...features];
 }
 
-const XFS_PROFILE = '/usr/share/xfsprogs/mkfs/lts_5.10.conf';
+/** Without features that a kernel of 5.10 could not mount: the profile that xfsprogs brings, or the one feature in question by name. */
+const XFS_FEATURES: readonly (readonly string[])[] = [['-c', 'options=/usr/share/xfsprogs/mkfs/lts_5.10.conf'], ['-i', 'nrext64=0'], []];
 
-async function xfsOptions(): Promise<string[]> {
-  const profile = await access(XFS_PROFILE).then(
-    () => ['-c', `options=${XFS_PROFILE}`],
-    () => [],
-  );
-  return ['-q', '-f', '-K', '-L', OUR_LABEL, ...profile];
+/** The first that this mkfs understands: Debian 12 ships a profile that its own mkfs refuses. */
+async function xfsOptions(device: string): Promise<string[]> {
+  const usual = ['-q', '-f', '-K', '-L', OUR_LABEL];
+  for (const features of XFS_FEATURES) if (await isUnderstood([...usual, ...features, device])) return [...usual, ...features];
+  return usual;
+}
+
+async function isUnderstood(words: readonly string[]): Promise<boolean> {
+  const { exitCode } = await run('mkfs.xfs', ['-N', ...words], { allow: [1] });
+  return exitCode === 0;
 }
