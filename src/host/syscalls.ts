@@ -33,6 +33,7 @@ interface Libc {
   ioctlNumber: KoffiFunc<(fd: number, request: number, argument: number) => number>;
   lseek: KoffiFunc<(fd: number, offset: bigint, whence: number) => number | bigint>;
   fallocate: KoffiFunc<(fd: number, mode: number, offset: bigint, length: bigint) => number>;
+  syncfs: KoffiFunc<(fd: number) => number>;
   flock: KoffiFunc<(fd: number, operation: number) => number>;
   setsockopt: KoffiFunc<(fd: number, level: number, name: number, value: Buffer, length: number) => number>;
 }
@@ -53,6 +54,7 @@ function libc(): Libc {
     ioctlNumber: library.func('ioctl', 'int', ['int', 'uintptr_t', 'uintptr_t']) as unknown as Libc['ioctlNumber'],
     lseek: library.func('lseek64', 'int64_t', ['int', 'int64_t', 'int']) as unknown as Libc['lseek'],
     fallocate: library.func('fallocate64', 'int', ['int', 'int', 'int64_t', 'int64_t']) as unknown as Libc['fallocate'],
+    syncfs: library.func('syncfs', 'int', ['int']) as unknown as Libc['syncfs'],
     flock: library.func('flock', 'int', ['int', 'int']) as unknown as Libc['flock'],
     setsockopt: library.func('setsockopt', 'int', ['int', 'int', 'int', 'void *', 'uint32_t']) as unknown as Libc['setsockopt'],
   };
@@ -130,6 +132,11 @@ export async function seek(fd: number, offset: bigint, whence: typeof SEEK_DATA 
 /** Mode 0 allocates; the FALLOC_ flags punch or zero. Throws NoSpace, Unsupported. */
 export async function fallocate(fd: number, mode: number, range: { offset: bigint; length: bigint }): Promise<void> {
   proven('allocating room (fallocate)', await onThread(libc().fallocate, fd, mode, range.offset, range.length));
+}
+
+/** Everything of the filesystem that an opened file lies on is on the disk. */
+export async function syncWhole(fd: number): Promise<void> {
+  proven('syncing a filesystem (syncfs)', await onThread(libc().syncfs, fd));
 }
 
 /** flock(2) without waiting; false: somebody else has it. */

@@ -3,7 +3,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { alignedBuffer, giveBack } from '../host/aligned.ts';
 import { openDirect, readWhole, writeWhole } from '../host/direct.ts';
 import type { Lock } from '../host/files.ts';
-import { FALLOC_KEEP_SIZE, FALLOC_PUNCH_HOLE, FALLOC_ZERO_RANGE, fallocate } from '../host/syscalls.ts';
+import { asFlockError, FALLOC_KEEP_SIZE, FALLOC_PUNCH_HOLE, FALLOC_ZERO_RANGE, fallocate } from '../host/syscalls.ts';
 import { FlockError, Invalid, isReason } from '../model/errors.ts';
 import type { BlockHandle } from './pool.ts';
 
@@ -38,23 +38,23 @@ class FileBlocks implements BlockHandle {
 
   async read(buffer: Buffer, offset: bigint): Promise<void> {
     this.within(offset, BigInt(buffer.length));
-    await readWhole(this.file, buffer, offset);
+    await this.told('reading', readWhole(this.file, buffer, offset));
   }
 
   async write(buffer: Buffer, offset: bigint): Promise<void> {
     this.writable();
     this.within(offset, BigInt(buffer.length));
-    await writeWhole(this.file, buffer, offset);
+    await this.told('writing', writeWhole(this.file, buffer, offset));
   }
 
   async zero(offset: bigint, length: bigint): Promise<void> {
     this.writable();
     this.within(offset, length);
-    await zeroRange(this.file, { offset, length }, this.options.thick);
+    await this.told('zeroing', zeroRange(this.file, { offset, length }, this.options.thick));
   }
 
   sync(): Promise<void> {
-    return this.file.datasync();
+    return this.told('syncing', this.file.datasync());
   }
 
   async close(): Promise<void> {
@@ -62,6 +62,15 @@ class FileBlocks implements BlockHandle {
     this.closed = true;
     await this.file.close();
     await this.options.lock?.release();
+  }
+
+  /** What the disk says, with the file's name and a reason. */
+  private async told(what: string, work: Promise<void>): Promise<void> {
+    try {
+      await work;
+    } catch (error) {
+      throw asFlockError(`${what} ${this.options.path}`, error);
+    }
   }
 
   private writable(): void {

@@ -32,7 +32,7 @@ export async function wiped(path: string, wipe: 'none' | 'discard' | 'zero'): Pr
   if (wipe === 'none') return;
   await using file = await open(path, constants.O_RDWR);
   const { size } = await file.stat({ bigint: true });
-  if (wipe === 'discard') return fallocate(file.fd, FALLOC_KEEP_SIZE | FALLOC_PUNCH_HOLE, { offset: 0n, length: size });
+  if (wipe === 'discard') return await fallocate(file.fd, FALLOC_KEEP_SIZE | FALLOC_PUNCH_HOLE, { offset: 0n, length: size });
   for await (const range of dataRanges(file.fd, size)) await overwrite(file, range);
   await file.datasync();
 }

@@ -4,11 +4,13 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import Type, { type Static } from 'typebox';
 import Value from 'typebox/value';
-import { isCode, temporaryName, writeAtomically } from '../host/files.ts';
+import { isCode, writeAtomically } from '../host/files.ts';
 import { FlockError, Invalid } from '../model/errors.ts';
 import { CopyLabel } from '../model/label.ts';
 import { ID_PATTERN, printable, UID_PATTERN } from '../model/names.ts';
 
+/** Begins the names of the pool's own furniture. */
+const OWN = '.flock-';
 export const MARKER = '.flock-pool.json';
 export const POOL_LOCK = '.flock-pool.lock';
 export const JOURNALS = 'journals';
@@ -61,17 +63,25 @@ export class CopyFiles {
   }
 }
 
+/** What is there by one copy's name. */
+export interface CopyListing {
+  image: boolean;
+  sidecar: boolean;
+  points: string[];
+  /** Names of files that were being written. */
+  unfinished: string[];
+}
+
 /** Names in the folder, sorted into what they are. */
 export interface Listing {
-  /** By copy: the names of what is there of it. */
-  copies: Map<string, { image: boolean; sidecar: boolean; lock: boolean; points: string[]; unfinished: string[] }>;
+  copies: Map<string, CopyListing>;
   foreign: string[];
 }
 
 export async function listing(folder: string): Promise<Listing> {
   const found: Listing = { copies: new Map(), foreign: [] };
   for (const file of (await readdir(folder)).sort()) {
-    if ([MARKER, temporaryName(MARKER), POOL_LOCK, JOURNALS, 'lost+found'].includes(file)) continue;
+    if (file.startsWith(OWN) || file === JOURNALS || file === 'lost+found') continue;
     if (!sortInto(found, file)) found.foreign.push(file);
   }
   return found;
@@ -80,13 +90,12 @@ export async function listing(folder: string): Promise<Listing> {
 function sortInto(found: Listing, file: string): boolean {
   const [, name, point, kind, unfinished] = OURS.exec(file) ?? [];
   if (!name || (kind === 'point') !== (point !== undefined)) return false;
-  const copy = found.copies.get(name) ?? { image: false, sidecar: false, lock: false, points: [], unfinished: [] };
+  const copy = found.copies.get(name) ?? { image: false, sidecar: false, points: [], unfinished: [] };
   found.copies.set(name, copy);
   if (unfinished) copy.unfinished.push(file);
   else if (point) copy.points.push(point);
   else if (kind === 'img') copy.image = true;
   else if (kind === 'json') copy.sidecar = true;
-  else copy.lock = true;
   return true;
 }
 

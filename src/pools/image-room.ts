@@ -2,7 +2,7 @@
 // blocks. The pool-wide lock makes look and book one step, between processes too.
 import { statfs } from 'node:fs/promises';
 import { join } from 'node:path';
-import { tryLockFile, type Lock } from '../host/files.ts';
+import { syncFilesystem, tryLockFile, type Lock } from '../host/files.ts';
 import { FlockError } from '../model/errors.ts';
 import { humanBytes, LARGEST, parseQuantity } from '../model/quantity.ts';
 import { CopyFiles, listing, POOL_LOCK, readSidecar, sizeOf } from './image-layout.ts';
@@ -70,6 +70,9 @@ export async function roomOf(folder: string, policy: RoomPolicy): Promise<PoolRo
 
 /** Throws NoSpace when that much more cannot be booked. Under the pool's lock only. */
 export async function checkRoom(pool: { name: string; path: string; policy: RoomPolicy }, more: bigint): Promise<void> {
+  if (more <= (await roomOf(pool.path, pool.policy)).free) return;
+  // btrfs gives the room of removed files back only with its next commit.
+  await syncFilesystem(pool.path);
   const room = await roomOf(pool.path, pool.policy);
   if (more <= room.free) return;
   const capacity = room.capacity === null ? 'no limit' : humanBytes(room.capacity);
@@ -77,6 +80,21 @@ export async function checkRoom(pool: { name: string; path: string; policy: Room
     'NoSpace',
     `pool ${pool.name} has room for ${humanBytes(room.free)} and ${humanBytes(more)} are asked (${humanBytes(room.booked)} of ${capacity} booked; ` +
       `${humanBytes(room.used)} of ${humanBytes(room.size)} used at ${pool.path}): remove volumes, enlarge its filesystem or use another pool`,
+  );
+}
+
+/**
+ * While a point is held, what the application overwrites takes new room, also of a thick copy. Throws NoSpace when too little is left of the
+ * reserve, which is there for this: an application must not run out of room because of a point.
+ */
+export async function checkRoomToFreeze(pool: { name: string; path: string; policy: RoomPolicy }, size: bigint): Promise<void> {
+  const { size: whole, available } = await underneath(pool.path);
+  const half = reserved(pool.policy.reserve, whole) / 2n;
+  const needed = half < size ? half : size;
+  if (available >= needed) return;
+  throw new FlockError(
+    'NoSpace',
+    `pool ${pool.name} has ${humanBytes(available)} left at ${pool.path}: a point in time needs ${humanBytes(needed)} for what is overwritten meanwhile; free some room`,
   );
 }
 
