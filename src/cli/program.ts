@@ -1,6 +1,9 @@
 // All commands put together, and what is common to every run: errors in one line, exit codes by one table. Knows no command's work.
 import { Command, CommanderError } from 'commander';
 import { messageOf } from '../model/errors.ts';
+import { agentCommand } from './commands/agent.ts';
+import { controllerCommand } from './commands/controller.ts';
+import { downCommand } from './commands/down.ts';
 import { moveCancel } from './commands/move-cancel.ts';
 import { moveLimit } from './commands/move-limit.ts';
 import { moveList } from './commands/move-list.ts';
@@ -8,6 +11,8 @@ import { moveShow } from './commands/move-show.ts';
 import { moveStart } from './commands/move-start.ts';
 import { nodeList } from './commands/node-list.ts';
 import { nodeShow } from './commands/node-show.ts';
+import { serverCommand } from './commands/server.ts';
+import { upCommand } from './commands/up.ts';
 import { versionCommand } from './commands/version.ts';
 import { volumeCreate } from './commands/volume-create.ts';
 import { volumeDelete } from './commands/volume-delete.ts';
@@ -49,6 +54,11 @@ function programFor(context: Context): Command {
     )
     .addCommand(move)
     .addCommand(group('node', 'show nodes and their pools', [nodeList(context), nodeShow(context)]))
+    .addCommand(upCommand(context))
+    .addCommand(downCommand(context))
+    .addCommand(serverCommand(context))
+    .addCommand(controllerCommand(context))
+    .addCommand(agentCommand(context))
     .addCommand(versionCommand(context));
   return ours(program, context);
 }

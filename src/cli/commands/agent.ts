@@ -1,0 +1,113 @@
+// `flockctl agent`: one node. Enrols with an invitation the first time, and keeps its certificate renewed from then on.
+import { mkdir, readFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import type { Command } from 'commander';
+import { runAgent } from '../../agent/main.ts';
+import { networkOf, type TransferNetwork } from '../../agent/transfer-network.ts';
+import { httpClient } from '../../api/http-client.ts';
+import { enrolHost, keepRenewed, writeIdentity } from '../../api/node-identity.ts';
+import { FlockError, Invalid, messageOf } from '../../model/errors.ts';
+import { parsePools, type PoolConfiguration } from '../../pools/configuration.ts';
+import { listenArgument, nodeArgument } from '../arguments.ts';
+import type { Context } from '../context.ts';
+import { command } from '../options.ts';
+import { logFor } from '../process.ts';
+import { version } from '../version.ts';
+
+interface Options {
+  name: string;
+  dir: string;
+  pools: string;
+  server?: string;
+  invite?: string;
+  listen: { host: string; port: number };
+  network?: string;
+  networkRequired?: true;
+  metrics?: { host: string; port: number };
+}
+
+const DATA_PORT = 9807;
+
+export function agentCommand(context: Context): Command {
+  return command('agent', {
+    what: 'run the agent of a node; its pools are named by a file',
+    examples: [
+      'flockctl agent --name host-a --dir /var/lib/flock --pools /etc/flock/pools.yaml --server https://10.0.0.1:9806 --invite "$TOKEN"',
+      'flockctl agent --name host-a --dir /var/lib/flock --pools /etc/flock/pools.yaml --server https://10.0.0.1:9806 --network 10.1.0.0/16',
+    ],
+  })
+    .requiredOption('--name <node>', 'name of this node', nodeArgument)
+    .requiredOption('--dir <dir>', "folder for the agent's own files, its identity among them")
+    .requiredOption('--pools <file>', 'YAML file with the pools of this node')
+    .option('--server <url>', 'the server to report to (or FLOCK_SERVER)')
+    .option('--invite <token>', 'invitation to enrol with, the first time (or FLOCK_INVITE, which other users cannot see)')
+    .option('--listen <host:port>', 'where other agents fetch volume data', listenArgument, { host: '0.0.0.0', port: DATA_PORT })
+    .option('--network <cidr>', 'network that volume data goes over', networkArgument)
+    .option('--network-required', 'rather wait than use another network')
+    .option('--metrics <host:port>', 'serve /metrics there, besides the local socket', listenArgument)
+    .action((options: Options) => agent(context, options));
+}
+
+function networkArgument(text: string): string {
+  networkOf(text);
+  return text;
+}
+
+async function agent(context: Context, options: Options): Promise<void> {
+  const server = options.server ?? context.env['FLOCK_SERVER'];
+  if (server === undefined || server === '') throw new Invalid('no server is named: use --server or FLOCK_SERVER');
+  const folder = resolve(options.dir);
+  const pools = await poolsIn(options.pools);
+  const log = logFor(context, 'agent');
+  const signal = context.interrupted;
+  const file = await enrolled(context, options, { folder, server });
+  const identity = await keepRenewed(file, { server, clock: context.clock, random: Math.random, log, signal });
+  const client = httpClient({ server, identity: identity.current, authority: () => identity.current().authority });
+  const network: TransferNetwork | null =
+    options.network === undefined ? null : { cidr: options.network, policy: options.networkRequired ? 'required' : 'preferred' };
+  try {
+    await runAgent(
+      {
+        node: options.name,
+        folder,
+        pools,
+        client,
+        identity: identity.current,
+        log,
+        version: version(),
+        listen: options.listen,
+        ...(network === null ? {} : { network }),
+        ...(options.metrics === undefined ? {} : { metrics: options.metrics }),
+      },
+      signal,
+    );
+  } finally {
+    client.close();
+  }
+}
+
+async function poolsIn(file: string): Promise<PoolConfiguration[]> {
+  let text: string;
+  try {
+    text = await readFile(file, 'utf8');
+  } catch (cause) {
+    throw new FlockError('NotFound', `the pools file ${file} cannot be read: ${messageOf(cause)}`, { cause });
+  }
+  return parsePools(text);
+}
+
+/** The identity's file; made with the invitation when there is none. An invitation that is not needed any more is no error: it may stay in a unit file. */
+async function enrolled(context: Context, options: Options, at: { folder: string; server: string }): Promise<string> {
+  const file = join(at.folder, 'identity.json');
+  if (existsSync(file)) return file;
+  const token = options.invite ?? context.env['FLOCK_INVITE'];
+  if (token === undefined || token === '')
+    throw new FlockError(
+      'Unauthorized',
+      `node ${options.name} is not enrolled (no ${file}): get an invitation with flockctl server invite --node ${options.name}, and give it as --invite or FLOCK_INVITE`,
+    );
+  await mkdir(at.folder, { recursive: true, mode: 0o700 });
+  await writeIdentity(file, await enrolHost({ server: at.server, token, node: options.name, clock: context.clock }));
+  return file;
+}

@@ -1,0 +1,58 @@
+// `flockctl up`: a whole cluster on this machine.
+import { resolve } from 'node:path';
+import type { Command } from 'commander';
+import { countArgument } from '../arguments.ts';
+import { line, type Context } from '../context.ts';
+import { Interrupted } from '../exit-codes.ts';
+import { bringUp } from '../local/cluster.ts';
+import type { Description } from '../local/description.ts';
+import { currentCluster, defaultDirectory, pointAt } from '../local/pointer.ts';
+import { command } from '../options.ts';
+
+interface Options {
+  nodes?: number;
+  dir?: string;
+}
+
+const MOST_NODES = 16;
+
+export function upCommand(context: Context): Command {
+  return command('up', {
+    what: 'run a cluster on this machine: a server, a controller and agents; what was stored in its folder is there again',
+    examples: ['flockctl up', 'flockctl up --nodes 3 --dir /srv/flock'],
+  })
+    .option('--nodes <count>', 'how many nodes (3 at first, later as many as there are)', countArgument(MOST_NODES))
+    .option('--dir <dir>', 'folder of the cluster')
+    .action((options: Options) => up(context, options));
+}
+
+async function up(context: Context, { nodes, dir }: Options): Promise<void> {
+  const directory = dir === undefined ? (currentCluster(context.env) ?? defaultDirectory(context.env)) : resolve(dir);
+  try {
+    const around = { clock: context.clock, signal: context.interrupted, say: (text: string) => line(context.err, text) };
+    const { layout, description } = await bringUp(directory, nodes, around);
+    pointAt(layout.directory, context.env);
+    context.out.write(next(layout.directory, description));
+  } catch (error) {
+    if (context.interrupted.aborted) throw new Interrupted('stopped; what was started has ended again', { cause: error });
+    throw error;
+  }
+}
+
+function next(directory: string, { nodes, ground }: Description): string {
+  const pools = ground === 'folder' ? 'plain folders' : `${ground} disks of their own`;
+  const mounting = ground === 'folder' ? [] : ['  flockctl volume mount db /mnt/db'];
+  const filesystem = ground === 'folder' ? '--block' : `--filesystem ${ground}`;
+  return [
+    `the cluster in ${directory} runs: ${nodes} nodes, their pools "local" are ${pools}`,
+    'try:',
+    '  flockctl node list',
+    `  flockctl volume create db --size 512Mi --node node-1 ${filesystem}`,
+    ...mounting,
+    ...(nodes > 1 ? ['  flockctl move db --to node-2 --wait'] : []),
+    `  kubectl --kubeconfig ${directory}/kubeconfig get volumes`,
+    '  flockctl doctor',
+    '  flockctl down',
+    '',
+  ].join('\n');
+}

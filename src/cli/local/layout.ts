@@ -1,0 +1,43 @@
+// Where everything of a local cluster lies in its folder. Pure.
+import { join } from 'node:path';
+
+export interface NodePlaces {
+  name: string;
+  folder: string;
+  pools: string;
+  /** The sparse file under the pool's filesystem; there only when the pool is one. */
+  disk: string;
+  /** The pool: a mount of `disk`, or a plain folder. */
+  pool: string;
+}
+
+export interface Layout {
+  directory: string;
+  /** What the cluster was made as. */
+  description: string;
+  kubeconfig: string;
+  controllerKubeconfig: string;
+  server: string;
+  logs: string;
+  /** Who runs. */
+  running: string;
+}
+
+export function layoutOf(directory: string): Layout {
+  return {
+    directory,
+    description: join(directory, 'cluster.json'),
+    kubeconfig: join(directory, 'kubeconfig'),
+    controllerKubeconfig: join(directory, 'server', 'controller.kubeconfig'),
+    server: join(directory, 'server'),
+    logs: join(directory, 'logs'),
+    running: join(directory, 'run'),
+  };
+}
+
+export function placesOf({ directory }: Layout, name: string): NodePlaces {
+  const folder = join(directory, name);
+  return { name, folder, pools: join(folder, 'pools.yaml'), disk: join(folder, 'pool.xfs'), pool: join(folder, 'pool') };
+}
+
+export const nodeNames = (count: number): string[] => Array.from({ length: count }, (_, at) => `node-${at + 1}`);

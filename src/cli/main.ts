@@ -1,0 +1,44 @@
+// The entry: this process's screens, signals and servers, and its exit code.
+import { httpClient, type HttpClient } from '../api/http-client.ts';
+import { systemClock } from '../model/clock.ts';
+import { connectionFor } from './connection.ts';
+import type { Context, Screen } from './context.ts';
+import { run } from './program.ts';
+
+const COLUMNS = 80;
+
+const screenOf = (stream: NodeJS.WriteStream): Screen => ({
+  write: (text) => void stream.write(text),
+  isTerminal: stream.isTTY === true,
+  get columns() {
+    return stream.columns || COLUMNS;
+  },
+});
+
+const interruption = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.on(signal, () => {
+    // Whoever asks twice does not want to wait for an end in order.
+    if (interruption.signal.aborted) process.exit(130);
+    interruption.abort();
+  });
+}
+// Whoever read us has gone (`| head`): nothing is left to say.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => process.exit(1));
+
+const opened: HttpClient[] = [];
+const context: Context = {
+  out: screenOf(process.stdout),
+  err: screenOf(process.stderr),
+  env: process.env,
+  clock: systemClock,
+  interrupted: interruption.signal,
+  connect: async (where) => {
+    const client = httpClient(connectionFor(where, process.env));
+    opened.push(client);
+    return client;
+  },
+};
+
+process.exitCode = await run(process.argv.slice(2), context);
+for (const client of opened) client.close();

@@ -1,0 +1,14 @@
+// What the long-running commands share: a structured log on standard output, and an end in order on SIGTERM and Ctrl-C.
+import { pino } from 'pino';
+import type { Log } from '../api/log.ts';
+import { Invalid } from '../model/errors.ts';
+import type { Context } from './context.ts';
+
+const LEVELS = ['debug', 'info', 'warn', 'error'];
+
+/** One JSON object a line; FLOCK_LOG sets the level. */
+export function logFor(context: Context, component: string): Log {
+  const level = context.env['FLOCK_LOG'] || 'info';
+  if (!LEVELS.includes(level)) throw new Invalid(`FLOCK_LOG=${level} is no level: use ${LEVELS.join(', ')}`);
+  return pino({ level, base: { component }, timestamp: pino.stdTimeFunctions.isoTime }, { write: (text) => context.out.write(text) });
+}
