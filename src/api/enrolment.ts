@@ -8,7 +8,7 @@ import { nodeName } from '../model/names.ts';
 import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
 import type { Authority } from './certificates.ts';
 import type { Client } from './client.ts';
-import { ADMIN_GROUP, NODE_GROUP, nodeOf, userOf, type Certificate, type Peer } from './peer.ts';
+import { ADMIN_GROUP, certificateOf, NODE_GROUP, nodeOf, userOf, type Certificate, type Peer } from './peer.ts';
 
 /** What the server serves beside the records: POST, JSON in, JSON out; a FlockError thrown is the refusal. */
 export type Routes = { [path: string]: (request: { body: unknown; peer: Peer | null }) => Promise<object> };
@@ -179,6 +179,13 @@ async function renew(authority: Authority, records: Client, asked: { csr: string
   const { cluster, node, uid } = nodeOf(certificate);
   if (cluster !== authority.cluster)
     throw new FlockError('Forbidden', `node ${node} is of cluster ${cluster}, this is ${authority.cluster}`);
+  // The connection may be older than the end of its certificate.
+  if (certificateOf(certificate).validToDate.getTime() <= authority.clock.now()) {
+    throw new FlockError(
+      'Unauthorized',
+      `the certificate of node ${node} has expired: enrol it again (flockctl server invite --node ${node})`,
+    );
+  }
   if (uid === null || (await isRevoked(records, certificate))) throw revoked(node);
   return enrolled(authority, asked.csr, { node, uid });
 }

@@ -12,6 +12,7 @@ import { Events, Leases } from '../model/system.ts';
 import { fakeClock } from '../testing/fake-clock.ts';
 import type { WatchEvent } from './client.ts';
 import { httpClient, type ConnectionConfig } from './http-client.ts';
+import { unreachable } from './http-errors.ts';
 import { listAll } from './list-all.ts';
 
 interface Request {
@@ -375,4 +376,23 @@ test('what answers but does not speak HTTP is Unavailable', async (t) => {
   t.after(() => new Promise((resolve) => server.close(resolve)));
   const { port } = server.address() as AddressInfo;
   await assert.rejects(httpClient({ server: `http://127.0.0.1:${port}` }).get(StorageNodes, 'n'), { reason: 'Unavailable' });
+});
+
+test('what a TLS or network error means', () => {
+  const cases: [string, Reason, RegExp][] = [
+    ['ERR_SSL_TLSV1_ALERT_UNKNOWN_CA', 'Unauthorized', /refused this client's certificate \(unknown ca\)/u],
+    ['ERR_SSL_SSLV3_ALERT_CERTIFICATE_EXPIRED', 'Unauthorized', /\(certificate expired\)/u],
+    ['ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED', 'Unauthorized', /\(certificate required\)/u],
+    ['ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION', 'Unavailable', /connection to https:\/\/s failed/u],
+    ['SELF_SIGNED_CERT_IN_CHAIN', 'Unauthorized', /not of the authority/u],
+    ['CERT_HAS_EXPIRED', 'Unauthorized', /clocks/u],
+    ['ENOTFOUND', 'Unavailable', /cannot be resolved/u],
+    ['EHOSTUNREACH', 'Unavailable', /no server answers/u],
+    ['EPIPE', 'Unavailable', /try again later/u],
+  ];
+  for (const [code, reason, message] of cases) {
+    const error = unreachable('https://s', Object.assign(new Error(code), { code }));
+    assert.equal(error.reason, reason, code);
+    assert.match(error.message, message);
+  }
 });

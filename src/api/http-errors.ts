@@ -114,7 +114,7 @@ export function unreachable(server: string, cause: unknown): FlockError {
       options,
     );
   }
-  if (/^ERR_SSL_.*ALERT/u.test(code)) {
+  if (/^ERR_SSL_.*ALERT_.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED)/u.test(code)) {
     const alert = code
       .replace(/^.*ALERT_/u, '')
       .replaceAll('_', ' ')
