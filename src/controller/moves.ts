@@ -81,11 +81,6 @@ export class MoveController {
       earlier:
         others.find((other) => other.spec.volume === move.spec.volume && isUnfinished(other) && comesBefore(other, move))?.metadata.name ??
         null,
-      successor:
-        others.find(
-          (other) =>
-            isUnfinished(other) && other.status?.target?.copy !== undefined && other.status.target.copy === move.status?.source?.copy,
-        )?.metadata.name ?? null,
       copying: {
         from: copying.filter((other) => other.status?.source?.node === from).length,
         to: copying.filter((other) => other.spec.target === move.spec.target).length,

@@ -6,7 +6,7 @@ import { durationMs } from '../model/names.ts';
 import { humanBytes, parseQuantity } from '../model/quantity.ts';
 import type { StorageNode } from '../model/storage-node.ts';
 import type { CopyStatus, Volume } from '../model/volume.ts';
-import { asksToCancel, copiesOf, copyIdFrom, isDeleting, isPublished, isReady, phaseOf, type Why } from './observed.ts';
+import { asksToCancel, copiesOf, copyIdFrom, isDeleting, isFencing, isPublished, isReady, phaseOf, type Why } from './observed.ts';
 import { whyNot } from './placement.ts';
 
 export interface MoveSeen {
@@ -17,8 +17,6 @@ export interface MoveSeen {
   target: StorageNode | null;
   /** Another unfinished Move of this volume that came first. */
   earlier: string | null;
-  /** A later Move that uses the superseded copy as its target. */
-  successor: string | null;
   /** Moves that copy now, from the source, to the target, in all; without this one. */
   copying: { from: number; to: number; all: number };
   caps: Caps;
@@ -176,7 +174,7 @@ function beforeCommit(seen: MoveSeen): MoveStep | null {
   if (volume.spec.epoch === statusOf(seen).epoch) return null;
   // Somebody swapped the volume: this move did (its answer was lost), or a takeover or an earlier abort did.
   if (isOurs(seen, volume)) return { step: 'phase', phase: 'Committed' };
-  if (wasGivenBack(seen, volume)) return { step: 'resume', epoch: volume.spec.epoch ?? 0, round: (statusOf(seen).round ?? -1) + 1 };
+  if (wasGivenBack(seen, volume)) return resuming(seen, volume);
   return cancel(
     'Failed',
     'Superseded',
@@ -189,8 +187,18 @@ const isOurs = (seen: MoveSeen, volume: Volume): boolean =>
   volume.spec.copy === statusOf(seen).target?.copy &&
   volume.spec.epoch === (statusOf(seen).epoch ?? 0) + 1;
 
+/** By `overdue`: the source was fenced for too long. */
 const wasGivenBack = (seen: MoveSeen, volume: Volume): boolean =>
-  volume.spec.copy === statusOf(seen).source?.copy && volume.spec.epoch === (statusOf(seen).epoch ?? 0) + 1;
+  isFencing(seen.move) && volume.spec.copy === statusOf(seen).source?.copy && volume.spec.epoch === (statusOf(seen).epoch ?? 0) + 1;
+
+/** Only when the source may be used again: until then its agent still has the old fence to take down. */
+function resuming(seen: MoveSeen, volume: Volume): MoveStep {
+  const { epoch = 0 } = volume.spec;
+  const copy = sourceEntry(seen);
+  if (!copy || !isServing(copy, epoch)) return wait(unreachableSource(seen));
+  // A number that no round had: what was begun for the final one was read from a fenced source.
+  return { step: 'resume', epoch, round: Math.max(statusOf(seen).round ?? -1, incomingOf(seen).completeRound ?? -1) + 1 };
+}
 
 const cancel = (phase: 'Cancelled' | 'Failed', reason: string, message: string): MoveStep => ({
   step: 'cancel',
@@ -284,7 +292,7 @@ function fencing(seen: MoveSeen): MoveStep {
   // Somebody published it again before the fence stood.
   if (sourcePublished(seen))
     return round === undefined ? { step: 'round', phase: 'Syncing', round: 0 } : { step: 'phase', phase: 'ReadyToCutOver' };
-  return overdue(seen) ?? wait(obstacleOf(seen));
+  return overdue(seen) ?? wait(obstacleOf(seen), seen.caps.fencedMs);
 }
 
 function finalDelta(seen: MoveSeen): MoveStep {
@@ -350,9 +358,10 @@ const isServing = (copy: CopyStatus, epoch: number): boolean => copy.role === 'a
 function retaining(seen: MoveSeen): MoveStep {
   const volume = ownVolume(seen);
   const kept = sourceEntry(seen);
-  // Gone, or a later move fills it anew.
-  if (!volume || !kept || (seen.successor && kept.role !== 'stale')) return { step: 'end', phase: 'Done', why: null };
-  if (isDeleting(volume) || statusOf(seen).release) return wait(unreachableSource(seen));
+  const { epoch = 0, release = false } = statusOf(seen);
+  // Gone, or a later move filled it anew: then its label has a later epoch.
+  if (!volume || !kept || (kept.epoch ?? 0) > epoch) return { step: 'end', phase: 'Done', why: null };
+  if (isDeleting(volume) || release) return wait(unreachableSource(seen));
   return keeping(seen, durationMs(volume.spec.retainSource ?? DEFAULTS.retainSource));
 }
 
@@ -363,8 +372,14 @@ function keeping(seen: MoveSeen, retainMs: number): MoveStep {
     return wait({ reason: 'ScrubFailed', message: scrub.message ?? 'the moved volume could not be verified; the source is kept' });
   const left = Date.parse(statusOf(seen).committedAt ?? '') + retainMs - seen.now;
   if (left > 0) return wait(null, left);
-  return scrub !== undefined && scrub.state !== 'Running' ? { step: 'release' } : wait(null);
+  return isJudged(seen) ? { step: 'release' } : wait(obstacleOf(seen));
 }
+
+/** The scrub is over; or the copy that it would read went after a later move, whose own scrub passed before. */
+const isJudged = (seen: MoveSeen): boolean => {
+  const { scrub } = incomingOf(seen);
+  return scrub === undefined ? targetEntry(seen) === undefined : scrub.state !== 'Running';
+};
 
 const unreachableSource = (seen: MoveSeen): Why | null => whyNotReachable('Source', statusOf(seen).source?.node ?? '', seen.source);
 
