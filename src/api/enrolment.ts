@@ -77,7 +77,7 @@ export async function isRevoked(records: Client, certificate: Certificate): Prom
 }
 
 /** The one error for a node whose certificate isRevoked. */
-export const revoked = (node: string): FlockError =>
+const revoked = (node: string): FlockError =>
   new FlockError(
     'Forbidden',
     `node ${node} was removed from this cluster, its certificate is revoked: enrol it again (flockctl server invite --node ${node})`,

@@ -34,7 +34,7 @@ export interface Informer<T extends ApiObject> {
 }
 
 /** `name`, or `namespace/name`. */
-export const keyOf = ({ metadata }: ApiObject): string => (metadata.namespace ? `${metadata.namespace}/${metadata.name}` : metadata.name);
+const keyOf = ({ metadata }: ApiObject): string => (metadata.namespace ? `${metadata.namespace}/${metadata.name}` : metadata.name);
 
 export function informer<T extends ApiObject>(client: Client, kind: Kind<T>, options: InformerOptions): Informer<T> {
   return new WatchingInformer(client, kind, options);
