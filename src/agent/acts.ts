@@ -1,9 +1,10 @@
 // Carrying out one step of decide/copies.ts. Each is safe to repeat; where two things are written, docs/moves.md says in which order.
 import { commitPoint, type CopyStep } from '../decide/copies.ts';
+import { saysSame, withSince } from '../decide/observed.ts';
 import { timestamp } from '../model/clock.ts';
 import { FlockError } from '../model/errors.ts';
 import type { CopyLabel } from '../model/label.ts';
-import type { Stored } from '../model/meta.ts';
+import type { Obstacle, Stored } from '../model/meta.ts';
 import { Moves, type Move } from '../model/move.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
 import type { Copies, LocalCopy } from './copies.ts';
@@ -81,9 +82,15 @@ export class CopyActs {
 
   async #refuseReservation(world: World, uid: string, error: unknown): Promise<void> {
     if (!(error instanceof FlockError)) return;
-    await patchMove(this.#ports.client, moveByUid(world, uid), {
-      incoming: { obstacle: { reason: error.reason, message: error.message, since: timestamp(this.#ports.clock) } },
+    const of = moveByUid(world, uid);
+    if (saysSame(error, of.status?.incoming?.obstacle)) return;
+    await patchMove(this.#ports.client, of, {
+      incoming: { obstacle: this.#obstacle(error, of.status?.incoming?.obstacle) },
     });
+  }
+
+  #obstacle({ reason, message }: FlockError, before: Obstacle | undefined): Obstacle | null {
+    return withSince({ reason, message }, before, timestamp(this.#ports.clock));
   }
 
   async #relabel(uid: string, step: Of<'relabel'>, world: World): Promise<void> {
@@ -110,26 +117,34 @@ export class CopyActs {
     const ordered = move(world, step.move);
     const { client, crash, clock, tell } = this.#ports;
     const local = await this.#copies.one(uid, step.copy);
-    try {
-      refuseWhilePublished(local);
-      await this.#copies.hold(local.found);
-    } catch (error) {
-      if (error instanceof FlockError)
-        await patchMove(client, ordered, {
-          outgoing: { obstacle: { reason: error.reason, message: error.message, since: timestamp(clock) } },
-        });
-      throw error;
-    }
+    const { label } = local.found;
+    await this.#holdFor(ordered, local);
     crash('fence:held');
-    if (local.found.label.role !== 'retired') await this.#copies.relabel(local.found, { role: 'retired', moveUid: ordered.metadata.uid });
+    if (label.role !== 'retired') await this.#copies.relabel(local.found, { role: 'retired', moveUid: ordered.metadata.uid });
     crash('fence:labelled');
-    await patchMove(client, ordered, { outgoing: { fencedAt: timestamp(clock), fencedEpoch: step.epoch, obstacle: null } });
+    const { formatted } = label;
+    await patchMove(client, ordered, { outgoing: { fencedAt: timestamp(clock), fencedEpoch: step.epoch, formatted, obstacle: null } });
     tell(
       ordered,
       'Normal',
       'SourceFenced',
       `copy ${step.copy} on node ${this.#ports.node} is retired at epoch ${step.epoch}; nobody can write it`,
     );
+  }
+
+  /** Why it cannot be held is the move's obstacle, told once. */
+  async #holdFor(ordered: Stored<Move>, local: LocalCopy): Promise<void> {
+    const before = ordered.status?.outgoing?.obstacle;
+    try {
+      refuseWhilePublished(local);
+      // A scrub of the move that brought it may have it open for repairs.
+      if (local.found.label.role === 'active' && local.found.label.moveUid) await this.#transfers.stop(local.found.label.moveUid);
+      await this.#copies.hold(local.found);
+    } catch (error) {
+      if (error instanceof FlockError && !saysSame(error, before))
+        await patchMove(this.#ports.client, ordered, { outgoing: { obstacle: this.#obstacle(error, before) } });
+      throw error;
+    }
   }
 
   async #pull(uid: string, step: Of<'pull'>, world: World): Promise<void> {
@@ -144,7 +159,8 @@ export class CopyActs {
     await this.#transfers.stop(moveUid);
     if (found.pool.points) await found.pool.freeze(found.name, commitPoint(moveUid));
     this.#ports.crash('activate:frozen');
-    await this.#copies.relabel(found, { role: 'active', epoch: step.epoch });
+    const formatted = found.label.formatted || (move(world, step.move).status?.outgoing?.formatted ?? false);
+    await this.#copies.relabel(found, { role: 'active', epoch: step.epoch, formatted });
     this.#ports.crash('activate:labelled');
     await this.#ports.transfer.dropJournal(found.pool, found.name);
     this.#ports.tell(

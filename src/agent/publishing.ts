@@ -53,7 +53,8 @@ export class Publishing {
       await this.#format(local, device);
       await this.#publications.add(local.found.name, { target, readOnly: order.readOnly });
       await this.#mount(local.found.label, device, target, order.readOnly).catch(async (error: unknown) => {
-        await this.#publications.remove(local.found.name, target);
+        // Mounted and then failed is still in use.
+        if (!(await this.#ports.mounts.isMounted(target))) await this.#publications.remove(local.found.name, target);
         throw error;
       });
       this.#ports.crash('publish:mounted');

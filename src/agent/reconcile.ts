@@ -12,7 +12,10 @@ import type { Copies, LocalCopy } from './copies.ts';
 import type { Inventory } from './inventory.ts';
 import type { Lock } from './lock.ts';
 import type { AgentPorts } from './ports.ts';
-import { freshVolume, movesOf, patchEntry } from './records.ts';
+import { allMovesOf, freshVolume, movesOf, patchEntry } from './records.ts';
+
+/** Steps that could rest on a move not being there. */
+const RESTING_ON_ABSENCE: ReadonlySet<CopyStep['step']> = new Set(['remove', 'dropEntry', 'releasePoint', 'relabel', 'blocked']);
 
 export interface World {
   volume: Stored<Volume> | null;
@@ -54,7 +57,7 @@ export class VolumeReconciler {
   }
 
   async #oneUid(uid: string, world: World): Promise<Failure[]> {
-    const steps = await this.#decide(uid, world);
+    const steps = await this.#decideSurely(uid, world);
     const failures: Failure[] = [];
     const obstacles = new Map<string, Why>();
     for (const step of steps) {
@@ -63,13 +66,22 @@ export class VolumeReconciler {
         continue;
       }
       const why = await this.#act(uid, step, world);
-      if (why) {
-        obstacles.set(step.copy, why);
-        failures.push({ copy: step.copy, why });
-      }
+      if (!why) continue;
+      failures.push({ copy: step.copy, why });
+      // Somebody wrote first: that is no obstacle, only another look.
+      if (why.reason !== 'Conflict') obstacles.set(step.copy, why);
     }
     if (world.volume) await this.#report(world.volume, obstacles, steps);
     return failures;
+  }
+
+  /** What cannot be taken back is not done because a watch has not told of a move yet: the moves are listed afresh, and it is decided again. */
+  async #decideSurely(uid: string, world: World): Promise<CopyStep[]> {
+    const steps = await this.#decide(uid, world);
+    const name = world.volume?.metadata.name;
+    if (name === undefined || !steps.some(({ step }) => RESTING_ON_ABSENCE.has(step))) return steps;
+    world.moves = await allMovesOf(this.#ports.client, name);
+    return this.#decide(uid, world);
   }
 
   async #decide(uid: string, { volume, moves }: World): Promise<CopyStep[]> {
@@ -95,7 +107,8 @@ export class VolumeReconciler {
       return null;
     } catch (error) {
       const reason = error instanceof FlockError ? error.reason : 'Internal';
-      log.warn({ ...fields, error: messageOf(error) }, 'step failed');
+      const level = reason === 'Conflict' ? 'info' : 'warn';
+      log[level]({ ...fields, error: messageOf(error) }, 'step failed');
       if (world.volume && !isReason(error, 'Unavailable', 'Conflict'))
         tell(world.volume, 'Warning', `${capital(step.step)}Failed`, messageOf(error));
       return { reason, message: messageOf(error) };

@@ -1,6 +1,6 @@
 // How the agent reads and writes records: fresh reads, its own entries only, and no write that changes nothing.
 import type { Client, MergePatch } from '../api/client.ts';
-import { isUnfinished } from '../decide/observed.ts';
+import { hasEnded } from '../decide/observed.ts';
 import { isReason } from '../model/errors.ts';
 import type { Stored } from '../model/meta.ts';
 import { Moves, type Incoming, type Move, type Outgoing } from '../model/move.ts';
@@ -25,15 +25,15 @@ export async function freshMove(client: Client, name: string): Promise<Stored<Mo
   }
 }
 
-/** What watches know of the volume's moves; those that are under way are read afresh, for rule 1 rests on them. */
+/** What watches know of the volume's moves; those that have not ended are read afresh, for rule 1 rests on them. */
 export async function movesOf(client: Client, known: Known, volume: string): Promise<Stored<Move>[]> {
   const found = await Promise.all(
-    known.movesOf(volume).map(async (move) => (isUnfinished(move) ? freshMove(client, move.metadata.name) : move)),
+    known.movesOf(volume).map(async (move) => (hasEnded(move) ? move : freshMove(client, move.metadata.name))),
   );
   return found.filter((move) => move !== null);
 }
 
-/** Every move of the volume, read afresh: before anything is served. */
+/** Every move of the volume, read afresh, also those that no watch has told of: before anything is served or destroyed. */
 export async function allMovesOf(client: Client, volume: string): Promise<Stored<Move>[]> {
   const { items } = await client.list(Moves);
   return items.filter((move) => move.spec.volume === volume);

@@ -116,14 +116,16 @@ function absent(seen: CopiesSeen, volume: Stored<Volume>, id: string, entry: Cop
   if (isNamed(seen, volume, id))
     return entry.created ? lost(id) : { ...create(id, entry, volume), size: parseSize(volume.spec.size), role: 'active' };
   const filling = fillingMove(seen, id);
-  if (!filling || phaseOf(filling) === 'Cancelling') return { step: 'dropEntry', copy: id };
+  // A superseded copy was removed before the move that wants it for its target began: a new one is ordered.
+  if (!filling || phaseOf(filling) === 'Cancelling' || entry.role === 'stale') return { step: 'dropEntry', copy: id };
   return entry.created || phaseOf(filling) !== 'Reserving' ? lost(id) : reservation(id, entry, volume, filling);
 }
 
 function reservation(id: string, entry: CopyStatus, volume: Stored<Volume>, move: Stored<Move>): CopyStep {
-  const source = copiesOf(volume)[volume.spec.copy ?? ''];
-  return { ...create(id, entry, volume), size: BigInt(source?.size ?? 0), role: 'incoming', moveUid: move.metadata.uid };
+  return { ...create(id, entry, volume), size: sourceSize(volume), role: 'incoming', moveUid: move.metadata.uid };
 }
+
+const sourceSize = (volume: Volume): bigint => BigInt(copiesOf(volume)[volume.spec.copy ?? '']?.size ?? 0);
 
 const create = (copy: string, { pool }: CopyStatus, volume: Volume): { step: 'create'; copy: string; pool: string; epoch: number } => ({
   step: 'create',
@@ -185,7 +187,7 @@ function named(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): Copy
 /** Active as the record says: fence it, scrub it or grow it when asked. */
 function serving(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): CopyStep | null {
   const leaving = leavingMove(seen, copy.id);
-  if (leaving && isFencing(leaving) && !isCommitted(leaving)) return fence(leaving, copy);
+  if (leaving && isToFence(leaving, copy)) return { step: 'fence', copy: copy.id, move: leaving.metadata.name, epoch: copy.label.epoch };
   const arrived = seen.moves.find(
     (move) => phaseOf(move) === 'Retaining' && move.status?.target?.copy === copy.id && volume.spec.move === move.metadata.name,
   );
@@ -197,10 +199,13 @@ function serving(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): Co
 const isScrubbed = (move: Move): boolean =>
   ['Passed', 'Repaired', 'Impossible', 'Failed'].includes(move.status?.incoming?.scrub?.state ?? '');
 
-function fence(move: Stored<Move>, copy: CopyOnDisk): CopyStep | null {
-  if (asksToCancel(move)) return null;
-  return { step: 'fence', copy: copy.id, move: move.metadata.name, epoch: copy.label.epoch };
-}
+/** Ordered for this very epoch: once the source was given back, the old order is void. */
+const isOrdered = (move: Stored<Move>, copy: CopyOnDisk): boolean =>
+  isFencing(move) && !isCommitted(move) && move.status?.epoch === copy.label.epoch;
+
+/** Who was quick enough to publish it again is seen by the controller, which takes the order back. */
+const isToFence = (move: Stored<Move>, copy: CopyOnDisk): boolean =>
+  isOrdered(move, copy) && !asksToCancel(move) && copy.published.length === 0;
 
 function retired(seen: CopiesSeen, copy: CopyOnDisk, epoch: number): CopyStep | null {
   const move = seen.moves.find((candidate) => candidate.metadata.uid === copy.label.moveUid);
@@ -212,7 +217,7 @@ function retired(seen: CopiesSeen, copy: CopyOnDisk, epoch: number): CopyStep | 
       'FencedWithoutMove',
       `the copy is fenced for a move that is not under way; raise the volume's spec.epoch to ${epoch + 1} to give it back`,
     );
-  if (!isFencing(move) || isFenced(copy, move, epoch)) return null;
+  if (!isOrdered(move, copy) || isFenced(copy, move, epoch)) return null;
   return { step: 'fence', copy: copy.id, move: move.metadata.name, epoch };
 }
 
@@ -238,7 +243,7 @@ function arriving(volume: Stored<Volume>, copy: CopyOnDisk, epoch: number): Copy
 function unnamed(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): CopyStep | null {
   switch (copy.label.role) {
     case 'incoming':
-      return filling(seen, copy);
+      return filling(seen, volume, copy);
     case 'active':
     case 'retired':
       return superseded(volume, copy);
@@ -265,13 +270,21 @@ function superseded(volume: Stored<Volume>, copy: CopyOnDisk): CopyStep {
   return { step: 'relabel', copy: copy.id, label: { role: 'stale' } };
 }
 
-function filling(seen: CopiesSeen, copy: CopyOnDisk): CopyStep | null {
+function filling(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): CopyStep | null {
   const move = fillingMove(seen, copy.id);
-  if (!move || phaseOf(move) === 'Cancelling') return discard(copy);
+  if (!move) return discard(copy);
+  if (phaseOf(move) === 'Cancelling') return mayStillCommit(move, volume) ? null : discard(copy);
+  // It was grown between the acceptance and the growth that its agent had begun.
+  const size = sourceSize(volume);
+  if (size > copy.size && !isFencing(move)) return { step: 'grow', copy: copy.id, size };
   if (phaseOf(move) === 'Reserving')
     return move.status?.incoming?.reserved ? null : { step: 'reserved', copy: copy.id, move: move.metadata.name };
   return PULLED.includes(phaseOf(move)) && !isPulled(move) ? pull(move, copy) : null;
 }
+
+/** A controller that does not know of the cancel yet could commit, until the abort's swap: its target must be there then. */
+const mayStillCommit = (move: Move, volume: Volume): boolean =>
+  move.status?.fencingAt !== undefined && volume.spec.epoch === move.status.epoch;
 
 const PULLED: readonly MovePhase[] = ['Syncing', 'ReadyToCutOver', 'FinalDelta', 'Verifying'];
 
@@ -295,7 +308,8 @@ function stale(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): Copy
   if (next && phaseOf(next) === 'Reserving')
     return { step: 'relabel', copy: copy.id, label: { role: 'incoming', epoch: volume.spec.epoch ?? 0, moveUid: next.metadata.uid } };
   if (next) return blocked(copy.id, 'NotIncoming', `move ${next.metadata.name} is to fill this copy, but its label says stale`);
-  const keeper = seen.moves.find((move) => move.metadata.uid === copy.label.moveUid);
+  // The move that superseded it, not the one that once brought it.
+  const keeper = seen.moves.find((move) => move.metadata.uid === copy.label.moveUid && move.status?.source?.copy === copy.id);
   return keeper?.status?.release ? { step: 'remove', copy: copy.id } : null;
 }
 

@@ -58,6 +58,8 @@ export const Outgoing = Type.Object({
   /** The source's label said `retired` at this time, and its bytes cannot change. */
   fencedAt: Type.Optional(Type.String({ format: 'date-time' })),
   fencedEpoch: Type.Optional(Type.Integer()),
+  /** The label of the fenced copy said so: what arrives at the target holds a filesystem, also when it was made after the move began. */
+  formatted: Type.Optional(Type.Boolean()),
   unfencedEpoch: Type.Optional(Type.Integer()),
   obstacle: Type.Optional(Obstacle),
 });
