@@ -14,6 +14,7 @@ import { startServer, type RunningServer, type ServerTls } from '../api/server.t
 import { openDatabase, type Database } from '../api/sqlite-table.ts';
 import type { Clock } from '../model/clock.ts';
 import { messageOf } from '../model/errors.ts';
+import { DATABASE } from './local/layout.ts';
 
 export interface ServeOptions {
   directory: string;
@@ -26,15 +27,13 @@ export interface ServeOptions {
   log: Log;
 }
 
-export const databaseFile = (directory: string): string => join(directory, 'flock.db');
-
 /** Between two looks at what has to be renewed, ms. */
 const LOOK_MS = 3_600_000;
 
 /** Serves until the signal aborts. Throws InUse when another server has the folder or the port. */
 export async function serve(options: ServeOptions, signal: AbortSignal): Promise<void> {
   mkdirSync(options.directory, { recursive: true, mode: 0o700 });
-  const database = openDatabase(databaseFile(options.directory));
+  const database = openDatabase(join(options.directory, DATABASE));
   try {
     await serveFrom(database, options, signal);
   } finally {

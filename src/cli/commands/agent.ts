@@ -3,10 +3,8 @@ import { mkdir, readFile } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
-import { runAgent } from '../../agent/main.ts';
 import { networkOf, type TransferNetwork } from '../../agent/transfer-network.ts';
 import { httpClient } from '../../api/http-client.ts';
-import { enrolHost, keepRenewed, writeIdentity } from '../../api/node-identity.ts';
 import { FlockError, Invalid, messageOf } from '../../model/errors.ts';
 import { parsePools, type PoolConfiguration } from '../../pools/configuration.ts';
 import { listenArgument, nodeArgument } from '../arguments.ts';
@@ -61,6 +59,9 @@ async function agent(context: Context, options: Options): Promise<void> {
   const pools = await poolsIn(options.pools);
   const log = logFor(context, 'agent');
   const signal = context.interrupted;
+  // Loaded only here: what an agent needs would make every other command start slowly.
+  const { runAgent } = await import('../../agent/main.ts');
+  const { keepRenewed } = await import('../../api/node-identity.ts');
   const file = await enrolled(context, options, { folder, server });
   const identity = await keepRenewed(file, { server, clock: context.clock, random: Math.random, log, signal });
   const client = httpClient({ server, identity: identity.current, authority: () => identity.current().authority });
@@ -107,6 +108,7 @@ async function enrolled(context: Context, options: Options, at: { folder: string
       'Unauthorized',
       `node ${options.name} is not enrolled (no ${file}): get an invitation with flockctl server invite --node ${options.name}, and give it as --invite or FLOCK_INVITE`,
     );
+  const { enrolHost, writeIdentity } = await import('../../api/node-identity.ts');
   await mkdir(at.folder, { recursive: true, mode: 0o700 });
   await writeIdentity(file, await enrolHost({ server: at.server, token, node: options.name, clock: context.clock }));
   return file;

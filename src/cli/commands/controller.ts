@@ -1,6 +1,5 @@
 // `flockctl controller`: the reconcile loops, of which one of all controllers runs at a time.
 import type { Command } from 'commander';
-import { runController } from '../../controller/main.ts';
 import { listenArgument } from '../arguments.ts';
 import type { Context } from '../context.ts';
 import { asking, clientFor, type Common } from '../options.ts';
@@ -17,6 +16,8 @@ export function controllerCommand(context: Context): Command {
   })
     .option('--metrics <host:port>', 'serve /metrics there', listenArgument)
     .action(async (options: Options) => {
+      // Loaded only here: what a controller needs would make every other command start slowly.
+      const { runController } = await import('../../controller/main.ts');
       const client = await clientFor(context, options);
       const metrics = options.metrics === undefined ? {} : { metrics: options.metrics };
       await runController({ client, log: logFor(context, 'controller'), ...metrics }, context.interrupted);

@@ -1,20 +1,18 @@
 // `flockctl server` and what belongs to it: serving the records, backup and restore, invitations.
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
-import { backup, restore } from '../../api/backup.ts';
 import { connectTo } from '../../api/http-connection.ts';
 import { Invalid } from '../../model/errors.ts';
 import { listenArgument, nodeArgument } from '../arguments.ts';
 import { connectionFor } from '../connection.ts';
 import { line, type Context } from '../context.ts';
-import { layoutOf } from '../local/layout.ts';
+import { DATABASE, layoutOf } from '../local/layout.ts';
 import { currentCluster } from '../local/pointer.ts';
 import { asking, command, type Common } from '../options.ts';
 import { logFor } from '../process.ts';
-import { databaseFile, serve } from '../server-process.ts';
 
 interface ServerOptions {
-  dir?: string;
+  dir: string;
   listen: { host: string; port: number };
   host?: string[];
   kubeconfig?: string;
@@ -22,39 +20,33 @@ interface ServerOptions {
 
 const PORT = 9806;
 
+/** With positional options: its own stand before the name of a command below it, which has some of the same names. */
 export function serverCommand(context: Context): Command {
-  return (
-    command('server', {
-      what: 'serve the records of a cluster: what kube-apiserver does where there is Kubernetes',
-      examples: [
-        'flockctl server --dir /var/lib/flock/server --listen 10.0.0.1:9806',
-        'flockctl server invite --node host-a',
-        'flockctl server backup /srv/backup/flock.db',
-      ],
-    })
-      // Its own options stand before the name of a command below it, which has some of the same names.
-      .enablePositionalOptions()
-      .option('--dir <dir>', 'folder of the server: its database, with the keys of its authority, and kubeconfigs', '/var/lib/flock/server')
-      .option('--listen <host:port>', 'where it is reached', listenArgument, { host: '127.0.0.1', port: PORT })
-      .option('--host <name...>', 'further names or addresses that it is reached by')
-      .option('--kubeconfig <file>', "where to write the admin's kubeconfig (DIR/kubeconfig)")
-      .action((options: ServerOptions) =>
-        serve(
-          {
-            directory: resolve(options.dir ?? '.'),
-            listen: options.listen,
-            hosts: options.host ?? [],
-            ...(options.kubeconfig === undefined ? {} : { kubeconfig: resolve(options.kubeconfig) }),
-            clock: context.clock,
-            log: logFor(context, 'server'),
-          },
-          context.interrupted,
-        ),
-      )
-      .addCommand(backupCommand(context))
-      .addCommand(restoreCommand(context))
-      .addCommand(inviteCommand(context))
-  );
+  return command('server', {
+    what: 'serve the records of a cluster: what kube-apiserver does where there is Kubernetes',
+    examples: [
+      'flockctl server --dir /var/lib/flock/server --listen 10.0.0.1:9806',
+      'flockctl server invite --node host-a',
+      'flockctl server backup /srv/backup/flock.db',
+    ],
+  })
+    .enablePositionalOptions()
+    .option('--dir <dir>', 'folder of the server: its database, with the keys of its authority, and kubeconfigs', '/var/lib/flock/server')
+    .option('--listen <host:port>', 'where it is reached', listenArgument, { host: '127.0.0.1', port: PORT })
+    .option('--host <name...>', 'further names or addresses that it is reached by')
+    .option('--kubeconfig <file>', "where to write the admin's kubeconfig (DIR/kubeconfig)")
+    .action((options: ServerOptions) => server(context, options))
+    .addCommand(backupCommand(context))
+    .addCommand(restoreCommand(context))
+    .addCommand(inviteCommand(context));
+}
+
+async function server(context: Context, options: ServerOptions): Promise<void> {
+  // Loaded only here: what a server needs would make every other command start slowly.
+  const { serve } = await import('../server-process.ts');
+  const { dir, listen, host = [], kubeconfig } = options;
+  const files = { directory: resolve(dir), ...(kubeconfig === undefined ? {} : { kubeconfig: resolve(kubeconfig) }) };
+  await serve({ ...files, listen, hosts: host, clock: context.clock, log: logFor(context, 'server') }, context.interrupted);
 }
 
 function backupCommand(context: Context): Command {
@@ -64,7 +56,8 @@ function backupCommand(context: Context): Command {
   })
     .argument('<file>', 'file to write; it must not be there')
     .option('--dir <dir>', 'folder of the server (of the cluster that came up last)')
-    .action((file: string, { dir }: { dir?: string }) => {
+    .action(async (file: string, { dir }: { dir?: string }) => {
+      const { backup } = await import('../../api/backup.ts');
       backup(databaseIn(context, dir), resolve(file));
       line(context.out, `${resolve(file)} is written; keep it as safe as the server itself: it holds the keys of the cluster`);
     });
@@ -77,17 +70,20 @@ function restoreCommand(context: Context): Command {
   })
     .argument('<file>', 'the backup')
     .option('--dir <dir>', 'folder of the server (of the cluster that came up last)')
-    .action((file: string, { dir }: { dir?: string }) => {
+    .action(async (file: string, { dir }: { dir?: string }) => {
+      const { restore } = await import('../../api/backup.ts');
       const aside = restore(resolve(file), databaseIn(context, dir));
       line(context.out, `${resolve(file)} is restored${aside === null ? '' : `; what was there before is kept as ${aside}`}`);
     });
 }
 
+const databaseOf = (directory: string): string => join(directory, DATABASE);
+
 function databaseIn(context: Context, directory: string | undefined): string {
-  if (directory !== undefined) return databaseFile(resolve(directory));
+  if (directory !== undefined) return databaseOf(resolve(directory));
   const cluster = currentCluster(context.env);
   if (cluster === null) throw new Invalid('no cluster came up on this machine: name the folder of the server with --dir');
-  return databaseFile(layoutOf(cluster).server);
+  return databaseOf(layoutOf(cluster).server);
 }
 
 function inviteCommand(context: Context): Command {

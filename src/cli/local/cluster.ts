@@ -91,7 +91,7 @@ async function regrown(layout: Layout, there: Description, nodes: number): Promi
   return more;
 }
 
-const namesOf = ({ nodes }: Description): string[] => [SERVER, CONTROLLER, ...nodeNames(nodes)];
+export const namesOf = ({ nodes }: Description): string[] => [SERVER, CONTROLLER, ...nodeNames(nodes)];
 
 async function startAll(layout: Layout, description: Description, around: Surroundings): Promise<void> {
   mkdirSync(layout.logs, { recursive: true });

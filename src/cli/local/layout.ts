@@ -1,6 +1,9 @@
 // Where everything of a local cluster lies in its folder. Pure.
 import { join } from 'node:path';
 
+/** The server's database, in its folder. */
+export const DATABASE = 'flock.db';
+
 export interface NodePlaces {
   name: string;
   folder: string;

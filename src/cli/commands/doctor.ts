@@ -1,0 +1,47 @@
+// `flockctl doctor`: says what is wrong and the way out of it.
+import type { Command } from 'commander';
+import { hostAbilities } from '../../host/probe.ts';
+import { FlockError, messageOf } from '../../model/errors.ts';
+import { connectionFor } from '../connection.ts';
+import { line, type Context } from '../context.ts';
+import { certificateFinding, machineFindings, recordFindings, type Finding } from '../doctor.ts';
+import { harmless, paintFor, type Paint } from '../format.ts';
+import { localFindings } from '../local/findings.ts';
+import { asking, clientFor, type Common } from '../options.ts';
+
+const COLOURS: { [S in Finding['state']]: Parameters<Paint>[0] } = { ok: 'green', note: 'yellow', wrong: 'red' };
+
+export function doctorCommand(context: Context): Command {
+  return asking('doctor', {
+    what: 'look for what is wrong: this machine, the server, the nodes and their pools; each finding with the way out',
+    examples: ['flockctl doctor'],
+  }).action((options: Common) => doctor(context, options));
+}
+
+async function doctor(context: Context, options: Common): Promise<void> {
+  const findings = [...machineFindings(await hostAbilities()), ...localFindings(context.env), ...(await serverFindings(context, options))];
+  const paint = paintFor(context.out, context.env);
+  for (const { state, text } of findings) line(context.out, `${paint(COLOURS[state], state.padEnd(5))} ${harmless(text)}`);
+  const wrong = findings.filter(({ state }) => state === 'wrong').length;
+  if (wrong > 0) throw new FlockError('Internal', `${wrong} of ${findings.length} findings are wrong`);
+}
+
+async function serverFindings(context: Context, options: Common): Promise<Finding[]> {
+  try {
+    const { server, identity } = connectionFor(options, context.env);
+    const certificate = identity?.()?.certificate;
+    const own = certificate === undefined ? [] : [certificateFinding(certificate, context.clock.now())];
+    return [...own, ...(await asked(context, options, server))];
+  } catch (error) {
+    return [{ state: 'wrong', text: messageOf(error) }];
+  }
+}
+
+async function asked(context: Context, options: Common, server: string): Promise<Finding[]> {
+  try {
+    const found = await recordFindings(await clientFor(context, options), context.clock.now());
+    return [{ state: 'ok', text: `server ${server} answers` }, ...found];
+  } catch (error) {
+    return [{ state: 'wrong', text: `server ${server}: ${messageOf(error)}` }];
+  }
+}

@@ -1,0 +1,100 @@
+// Which server flockctl asks: options before the environment before the cluster that came up last.
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { writeKubeconfig } from '../api/kubeconfig.ts';
+import { connectionFor } from './connection.ts';
+import { currentCluster, defaultDirectory, pointAt, pointAway } from './local/pointer.ts';
+
+function state(t: TestContext): { folder: string; env: { [name: string]: string } } {
+  const folder = mkdtempSync(join(tmpdir(), 'flock-connection-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  return { folder, env: { XDG_STATE_HOME: join(folder, 'state') } };
+}
+
+const credentials = (certificate: string): { key: string; certificate: string; authority: string } => ({
+  key: 'key',
+  certificate,
+  authority: 'authority',
+});
+
+const write = (file: string, server: string, certificate = 'certificate'): Promise<void> =>
+  writeKubeconfig(file, { name: 'test', server, credentials: credentials(certificate) });
+
+test('the cluster that came up last is asked when nobody says otherwise', async (t) => {
+  const { folder, env } = state(t);
+  const cluster = join(folder, 'cluster');
+  mkdirSync(cluster);
+  await write(join(cluster, 'kubeconfig'), 'https://127.0.0.1:1');
+  pointAt(cluster, env);
+  const connection = connectionFor({}, env);
+  assert.equal(connection.server, 'https://127.0.0.1:1');
+  assert.deepEqual(connection.identity?.(), { certificate: 'certificate', key: 'key' });
+});
+
+test('FLOCK_KUBECONFIG goes before it, and --kubeconfig before that', async (t) => {
+  const { folder, env } = state(t);
+  await write(join(folder, 'a'), 'https://127.0.0.1:2');
+  await write(join(folder, 'b'), 'https://127.0.0.1:3');
+  const named = { ...env, FLOCK_KUBECONFIG: join(folder, 'a') };
+  assert.equal(connectionFor({}, named).server, 'https://127.0.0.1:2');
+  assert.equal(connectionFor({ kubeconfig: join(folder, 'b') }, named).server, 'https://127.0.0.1:3');
+});
+
+test('--server changes where, not who we are; it goes before FLOCK_SERVER', async (t) => {
+  const { folder, env } = state(t);
+  await write(join(folder, 'a'), 'https://127.0.0.1:2');
+  const named = { ...env, FLOCK_KUBECONFIG: join(folder, 'a'), FLOCK_SERVER: 'https://127.0.0.1:4' };
+  assert.equal(connectionFor({}, named).server, 'https://127.0.0.1:4');
+  const connection = connectionFor({ server: 'https://127.0.0.1:5' }, named);
+  assert.equal(connection.server, 'https://127.0.0.1:5');
+  assert.equal(connection.identity?.()?.certificate, 'certificate');
+});
+
+test('--server alone is asked without an identity', (t) => {
+  assert.deepEqual(connectionFor({ server: 'unix:/run/x' }, state(t).env), { server: 'unix:/run/x' });
+});
+
+test('a kubeconfig that its server rewrote is used without a restart', async (t) => {
+  const { folder, env } = state(t);
+  const file = join(folder, 'a');
+  await write(file, 'https://127.0.0.1:2', 'old');
+  const connection = connectionFor({ kubeconfig: file }, env);
+  assert.equal(connection.identity?.()?.certificate, 'old');
+  await write(file, 'https://127.0.0.1:2', 'new');
+  assert.equal(connection.identity?.()?.certificate, 'new');
+});
+
+for (const empty of [{}, { FLOCK_SERVER: '' }, { FLOCK_KUBECONFIG: '' }])
+  test(`without a server the error says how to get one: ${JSON.stringify(empty)}`, (t) => {
+    assert.throws(() => connectionFor({}, { ...state(t).env, ...empty }), { reason: 'Unavailable', message: /flockctl up/u });
+  });
+
+test('a kubeconfig that is not there is an error, not another cluster', (t) => {
+  const { folder, env } = state(t);
+  assert.throws(() => connectionFor({ kubeconfig: join(folder, 'none') }, env), { reason: 'NotFound' });
+});
+
+test('the pointer is taken away only by the cluster that it names', (t) => {
+  const { env } = state(t);
+  assert.equal(currentCluster(env), null);
+  pointAt('/srv/a', env);
+  pointAt('/srv/b', env);
+  pointAway('/srv/a', env);
+  assert.equal(currentCluster(env), '/srv/b');
+  pointAway('/srv/b', env);
+  assert.equal(currentCluster(env), null);
+});
+
+test('a state folder that is not absolute is ignored, as XDG says', () => {
+  assert.equal(defaultDirectory({ XDG_STATE_HOME: 'relative', HOME: '/home/me' }), '/home/me/.local/state/flock/cluster');
+});
+
+test('an empty pointer points nowhere', (t) => {
+  const { env } = state(t);
+  pointAt('', env);
+  writeFileSync(join(env['XDG_STATE_HOME'] ?? '', 'flock', 'current'), '\n');
+  assert.equal(currentCluster(env), null);
+});
