@@ -95,13 +95,18 @@ function statusOnly(verb: Verb, { old, next }: Write): Refusal {
 function ownCopies(node: string, verb: Verb, write: Write): Refusal {
   const refusal = statusOnly(verb, write);
   if (refusal !== null) return refusal;
-  const [before, after] = [(write.old as Volume).status, (write.next as Volume).status];
+  const [before = {}, after = {}] = [(write.old as Volume).status, (write.next as Volume).status];
   const others = changed(before, after).filter((field) => field !== 'copies');
   if (others.length > 0) return `may not change status.${others.join(', status.')}: a node writes its own copies' entries in status.copies`;
-  for (const id of changed(before?.copies, after?.copies)) {
-    const owners = [before?.copies?.[id]?.node, after?.copies?.[id]?.node].filter((owner) => owner !== undefined);
-    const stranger = owners.find((owner) => owner !== node);
-    if (stranger !== undefined) return `may not change status.copies.${id}: that copy is on node ${JSON.stringify(stranger)}`;
+  return ownEntries(node, before.copies ?? {}, after.copies ?? {});
+}
+
+type Copies = NonNullable<NonNullable<Volume['status']>['copies']>;
+
+function ownEntries(node: string, before: Copies, after: Copies): Refusal {
+  for (const id of changed(before, after)) {
+    const stranger = [before[id], after[id]].find((entry) => entry !== undefined && entry.node !== node);
+    if (stranger) return `may not change status.copies.${id}: that copy is on node ${JSON.stringify(stranger.node)}`;
   }
   return null;
 }

@@ -26,16 +26,22 @@ const scaleOf = (suffix: string): bigint => {
   return 1000n * (binary > 0 ? 1024n ** BigInt(binary) : 1000n ** BigInt(DECIMAL.indexOf(suffix)));
 };
 
+/** Thousandths of `digits` × 10^`power` × `scale`, rounded up. */
+function thousandths(digits: string, power: number, scale: bigint): bigint {
+  const scaled = BigInt(digits) * scale;
+  if (power >= 0) return scaled * 10n ** BigInt(power);
+  const divisor = 10n ** BigInt(-power);
+  return (scaled + divisor - 1n) / divisor;
+}
+
 /** As Kubernetes reads it: what is above 2^63 - 1 counts as that. */
 function quantity(text: string): Quantity | null {
-  const match = QUANTITY.exec(text);
-  const [, sign, whole = '', fraction = '', suffix = '', exponent = '0'] = match ?? [];
-  if (!match || whole + fraction === '') return null;
-  // Beyond 10^±40 every value is capped or rounded to the same.
-  const power = BigInt(Math.max(-40, Math.min(40, Number(exponent))));
-  const scaled = BigInt(whole + fraction) * scaleOf(suffix) * (power > 0n ? 10n ** power : 1n);
-  const divisor = 10n ** BigInt(fraction.length) * (power < 0n ? 10n ** -power : 1n);
-  const milli = (scaled + divisor - 1n) / divisor;
+  const [, sign, whole = '', fraction = '', suffix = '', exponent = '0'] = QUANTITY.exec(text) ?? [];
+  const digits = whole + fraction;
+  if (digits === '') return null;
+  // Beyond 10^±60 every value is capped, or rounded, to the same.
+  const power = Math.max(-60, Math.min(60, Number(exponent)));
+  const milli = thousandths(digits, power - fraction.length, scaleOf(suffix));
   const capped = milli > LARGEST_MILLI ? LARGEST_MILLI : milli;
   return new Quantity(sign === '-' ? -capped : capped);
 }

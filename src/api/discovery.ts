@@ -1,5 +1,7 @@
 // What the server has, told as Kubernetes tells it: versions, groups, resources. Knows no objects.
+import { CATEGORIES } from '../model/crd.ts';
 import { apiVersionOf, type Kind } from '../model/kind.ts';
+import { GROUP } from '../model/meta.ts';
 
 const VERBS = ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch'];
 
@@ -15,7 +17,8 @@ function groupOf(kind: Kind): object {
 function resourcesOf(kind: Kind): object[] {
   const { plural: name, singular: singularName, shortNames } = kind;
   const namespaced = kind.scope === 'Namespaced';
-  const main = { name, singularName, namespaced, kind: kind.kind, verbs: VERBS, shortNames };
+  const categories = kind.group === GROUP ? { categories: CATEGORIES } : {};
+  const main = { name, singularName, namespaced, kind: kind.kind, verbs: VERBS, shortNames, ...categories };
   const status = { name: `${name}/status`, singularName: '', namespaced, kind: kind.kind, verbs: ['get', 'patch', 'update'] };
   return kind.statusSubresource ? [main, status] : [main];
 }

@@ -186,7 +186,7 @@ export function keptMeta(given: ObjectMeta, old: ObjectMeta): ObjectMeta {
 }
 
 /** The object as it is once its deletion was asked while finalizers hold it. */
-export function dying<T extends ApiObject>(object: Stored<T>, now: number): Stored<T> {
+export function asDying<T extends ApiObject>(object: Stored<T>, now: number): Stored<T> {
   const { generation } = object.metadata;
   return {
     ...object,

@@ -9,12 +9,13 @@ import type { DeleteOptions, ListOptions, MergePatch, ObjectList } from './clien
 import { continueToken, readContinueToken, readVersion } from './continuation.ts';
 import { Definition, type Fields, type Given } from './definition.ts';
 import { isRecord, mergePatch, sameJson } from './merge-patch.ts';
-import { bornMeta, dying, keptMeta, metaProblems, metaUpdateProblems, nameProblems, namespaceProblems } from './metadata.ts';
+import { asDying, bornMeta, metaProblems, metaUpdateProblems, nameProblems, namespaceProblems } from './metadata.ts';
+import { checkExpected, checkPreconditions, revised } from './revision.ts';
 import { selectorOf } from './selectors.ts';
 import { Shelf, type Change, type Kept, type Seen, type View } from './shelf.ts';
-import { MODIFIED, alreadyExists, badRequest, conflict, expired, invalid, notFound, resourceOf, type FieldProblem } from './status.ts';
+import { alreadyExists, badRequest, expired, invalid, notFound, resourceOf, type FieldProblem } from './status.ts';
 import type { Table } from './table.ts';
-import { invalidValue, required } from './validation.ts';
+import { required } from './validation.ts';
 
 export type Verb = 'create' | 'update' | 'delete';
 
@@ -167,9 +168,7 @@ export class Registry {
     if (given.meta.name !== name)
       throw badRequest(`the name of the object (${given.meta.name ?? ''}) does not match the name on the URL (${name})`);
     const old = this.#find(kind, name, options.namespace ?? given.meta.namespace ?? '');
-    this.#meet(kind, given.meta, old);
-    if (!given.meta.resourceVersion)
-      this.#judge(kind, name, [invalidValue('metadata.resourceVersion', 0, 'must be specified for an update')]);
+    checkExpected(kind, given.meta, old);
     return as(this.#update(kind, given, old, options));
   }
 
@@ -179,34 +178,20 @@ export class Registry {
     const given = this.#place(kind).definition.read(mergePatch(old, patch));
     if (given.meta.name !== name)
       throw badRequest(`the name of the object (${given.meta.name ?? ''}) does not match the name on the URL (${name})`);
-    this.#meet(kind, given.meta, old);
+    checkExpected(kind, given.meta, old);
     return as(this.#update(kind, given, old, options));
-  }
-
-  /** What a writer expects to find. */
-  #meet(kind: Kind, { uid, resourceVersion }: ObjectMeta, old: Kept): void {
-    const { name, uid: there, resourceVersion: version } = old.metadata;
-    if (uid && uid !== there) throw conflict(kind, name, `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${there}`);
-    if (resourceVersion && resourceVersion !== version) throw conflict(kind, name, MODIFIED);
   }
 
   #update(kind: Kind, given: Given, old: Kept, options: UpdateOptions): Kept {
     const { definition } = this.#place(kind);
-    const before = definition.fieldsOf(old);
     const status = options.subresource === 'status';
     if (status && !kind.statusSubresource) throw notFound(kind, `${old.metadata.name}/status`);
-    const fields = definition.shared(
-      status ? withStatus(before, given.fields) : kind.statusSubresource ? withStatus(given.fields, before) : given.fields,
-      before,
-    );
-    const kept = status ? old.metadata : keptMeta(given.meta, old.metadata);
-    const respecified = !sameJson(withStatus(fields, {}), withStatus(before, {}));
-    const generation = definition.counted && respecified ? { generation: (kept.generation ?? 0) + 1 } : {};
-    const next = definition.whole({ ...kept, ...generation }, fields);
+    const next = revised(definition, given, old, status);
     options.admit?.('update', old, next);
     options.unknownFields?.(given.unknown);
     const ofMeta = status ? [] : metaUpdateProblems(given.meta, old.metadata);
-    this.#judge(kind, old.metadata.name, [...ofMeta, ...definition.problems(fields, before)]);
+    const ofFields = definition.problems(definition.fieldsOf(next), definition.fieldsOf(old));
+    this.#judge(kind, old.metadata.name, [...ofMeta, ...ofFields]);
     return this.#settle(kind, next, old, options);
   }
 
@@ -219,20 +204,13 @@ export class Registry {
 
   delete<T extends ApiObject>(kind: Kind<T>, name: string, options: DeleteOptions & WriteOptions = {}): Stored<T> {
     const old = this.#find(kind, name, options.namespace ?? '');
-    const { uid, resourceVersion } = old.metadata;
     options.admit?.('delete', old, null);
-    if (options.uid && options.uid !== uid) {
-      const why = `the UID in the precondition (${options.uid}) does not match the UID in record (${uid}). The object might have been deleted and then recreated`;
-      throw conflict(kind, name, why);
-    }
-    if (options.resourceVersion && options.resourceVersion !== resourceVersion) {
-      const why = `the ResourceVersion in the precondition (${options.resourceVersion}) does not match the ResourceVersion in record (${resourceVersion}). The object might have been modified`;
-      throw conflict(kind, name, why);
-    }
+    checkPreconditions(kind, options, old);
     const held = (old.metadata.finalizers ?? []).length > 0;
     if (held && old.metadata.deletionTimestamp !== undefined) return as(old);
-    if (options.dryRun) return as(held ? dying(old, this.#clock.now()) : old);
-    return as(held ? this.#store(kind, 'MODIFIED', dying(old, this.#clock.now()), old) : this.#remove(kind, old, old));
+    const dying = held ? asDying(old, this.#clock.now()) : old;
+    if (options.dryRun) return as(dying);
+    return as(held ? this.#store(kind, 'MODIFIED', dying, old) : this.#remove(kind, old, old));
   }
 
   /**
@@ -303,12 +281,6 @@ const scoped = (kind: Kind, namespace: string): string => (kind.scope === 'Clust
 
 function viewOf(kind: Kind, options: { namespace?: string; labelSelector?: string; fieldSelector?: string }): View {
   return { namespace: scoped(kind, options.namespace ?? ''), selects: selectorOf(kind, options) };
-}
-
-/** The fields with the status of others, or without any. */
-function withStatus(fields: Fields, of: Fields): Fields {
-  const { status: _, ...rest } = fields;
-  return of['status'] === undefined ? rest : { ...rest, status: of['status'] };
 }
 
 function birthProblems(kind: Kind, name: string, namespace: string): FieldProblem[] {

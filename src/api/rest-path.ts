@@ -21,13 +21,18 @@ function decoded(segment: string | undefined): string | undefined {
   }
 }
 
+/** Whether a kind has such a place: namespaces and a status are not for all. */
+function fits(kind: Kind, namespace: string, name: string | undefined, subresource: string | undefined): boolean {
+  if (subresource !== undefined && !kind.statusSubresource) return false;
+  return kind.scope === 'Cluster' ? namespace === '' : name === undefined || namespace !== '';
+}
+
 /** null when nothing of ours lies there. */
 export function readRestPath(path: string, kinds: readonly Kind[]): RestPath | null {
   const match = PATH.exec(path);
   if (!match) return null;
   const [group = '', version, namespace = '', plural, name, subresource] = match.slice(1).map(decoded);
   const kind = kinds.find((one) => one.group === group && one.version === version && one.plural === plural);
-  if (!kind || (kind.scope === 'Cluster' && namespace !== '') || (subresource === 'status' && !kind.statusSubresource)) return null;
-  if (kind.scope === 'Namespaced' && name !== undefined && namespace === '') return null;
-  return { kind, namespace, name: name ?? null, subresource: subresource === 'status' ? 'status' : null };
+  if (!kind || !fits(kind, namespace, name, subresource)) return null;
+  return { kind, namespace, name: name ?? null, subresource: subresource === undefined ? null : 'status' };
 }

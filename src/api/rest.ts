@@ -159,7 +159,8 @@ export class Rest {
       admit: (verb, old, next) => this.#admit(at.kind, identity, verb, { old, next }),
       unknownFields: (paths) => {
         const found = validation === 'Ignore' ? [] : paths.map((path) => `unknown field "${path}"`);
-        if (validation === 'Strict' && found.length > 0) throw badRequest(`strict decoding error: ${found.join(', ')}`);
+        if (validation === 'Strict' && found.length > 0)
+          throw badRequest(`${unreadable(at.kind)}: strict decoding error: ${found.join(', ')}`);
         warnings.push(...found);
       },
       ...(at.subresource ? { subresource: at.subresource } : {}),
@@ -206,6 +207,8 @@ export class Rest {
     return { code: 200, body: (last.metadata.finalizers ?? []).length > 0 ? last : removed(kind, last) };
   }
 }
+
+const unreadable = ({ kind, version }: Kind): string => `${kind} in version "${version}" cannot be handled as a ${kind}`;
 
 /** As Kubernetes answers when nothing is left of an object. */
 function removed(kind: Kind, { metadata }: Stored<ApiObject>): object {

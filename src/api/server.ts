@@ -84,16 +84,26 @@ function callerOf(socket: TLSSocket): Caller {
   return { peer: { user, groups, certificate }, reason: '', validUntil: certificateOf(certificate).validToDate.getTime() };
 }
 
+/** As it was sent: a path that climbs is nobody's, and is not made into another one. */
+function targetOf({ url = '' }: IncomingMessage): { pathname: string; searchParams: URLSearchParams } {
+  const question = url.indexOf('?');
+  const pathname = question < 0 ? url : url.slice(0, question);
+  return { pathname, searchParams: new URLSearchParams(question < 0 ? '' : url.slice(question + 1)) };
+}
+
 class Server {
   readonly #options: ServerOptions;
   readonly #rest: Rest;
-  readonly #documents: { [path: string]: object };
+  readonly #documents: Map<string, object>;
+  readonly #routes: Map<string, Routes[string]>;
   readonly #callers = new WeakMap<object, Caller>();
 
   constructor(options: ServerOptions) {
     this.#options = options;
     this.#rest = new Rest(options.registry, options.clock);
-    this.#documents = { ...discovery(options.registry.kinds), ...openApi(options.registry.kinds) };
+    const { kinds } = options.registry;
+    this.#documents = new Map(Object.entries({ ...discovery(kinds), ...openApi(kinds) }));
+    this.#routes = new Map(Object.entries(options.routes ?? {}));
   }
 
   readonly listener: RequestListener = (request, response) => {
@@ -116,20 +126,16 @@ class Server {
   }
 
   async #reply(request: IncomingMessage): Promise<Reply> {
-    const [path = '', search = ''] = (request.url ?? '').split('?', 2);
-    if (HEALTH.has(path)) return { code: 200, text: 'ok' };
-    const route = Object.hasOwn(this.#options.routes ?? {}, path) ? this.#options.routes?.[path] : undefined;
-    if (route) {
-      const peer = this.#caller(request).peer;
-      return { code: 200, body: await route({ body: await bodyOf(request), peer }) };
-    }
-    const peer = await this.#known(request);
-    const document = Object.hasOwn(this.#documents, path) ? this.#documents[path] : undefined;
+    const { pathname, searchParams } = targetOf(request);
+    if (HEALTH.has(pathname)) return { code: 200, text: 'ok' };
+    const route = this.#routes.get(pathname);
+    if (route) return { code: 200, body: await route({ body: await bodyOf(request), peer: this.#caller(request).peer }) };
+    const identity = await this.#known(request);
+    const document = this.#documents.get(pathname);
     if (document && request.method === 'GET') return { code: 200, body: document };
-    const at = readRestPath(path, this.#options.registry.kinds);
+    const at = readRestPath(pathname, this.#options.registry.kinds);
     if (!at) throw refused(404, 'NotFound', 'the server could not find the requested resource');
-    const stands = (): Promise<boolean> => this.#stands(request);
-    return this.#rest.answer({ request, at, query: new URLSearchParams(search), identity: peer, stands });
+    return this.#rest.answer({ request, at, query: searchParams, identity, stands: () => this.#stands(request) });
   }
 
   #caller({ socket }: IncomingMessage): Caller {

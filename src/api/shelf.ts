@@ -77,7 +77,7 @@ export class Shelf {
     this.#sorted = null;
     this.#changes.push(change);
     if (this.#changes.length >= 2 * this.#depth) this.#forget();
-    for (const tell of [...this.#watchers]) tell(change);
+    for (const tell of this.#watchers) tell(change);
   }
 
   #forget(): void {

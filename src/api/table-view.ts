@@ -33,7 +33,7 @@ export function age(ms: number): string {
 function cell({ type }: Column, value: unknown, now: number): unknown {
   if (value === undefined || value === null) return type === 'date' ? '<unknown>' : type === 'string' ? '' : null;
   if (type === 'date') {
-    const then = Date.parse(String(value));
+    const then = typeof value === 'string' ? Date.parse(value) : NaN;
     return Number.isNaN(then) ? '<invalid>' : age(now - then);
   }
   return type === 'string' && typeof value !== 'string' ? JSON.stringify(value) : value;

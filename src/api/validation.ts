@@ -7,7 +7,7 @@ import type { FieldProblem } from './status.ts';
 export const at = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`);
 const keyed = (path: string, key: string): string => `${path}[${key}]`;
 
-/** The value without fields that the schema does not know, whose paths are collected in `unknown`, and with its defaults. */
+/** The value without nulls and without fields that the schema does not know, whose paths are collected in `unknown`, and with its defaults. */
 export function normalised(schema: Structural, value: unknown, path: string, unknown: string[]): unknown {
   if (Array.isArray(value)) {
     const { items } = schema;
@@ -19,14 +19,15 @@ export function normalised(schema: Structural, value: unknown, path: string, unk
 function normalisedRecord(schema: Structural, value: { [key: string]: unknown }, path: string, unknown: string[]): unknown {
   const { properties, additionalProperties: values } = schema;
   if (values) {
-    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, normalised(values, item, at(path, key), unknown)]));
+    const said = Object.entries(value).filter(([, item]) => item !== null);
+    return Object.fromEntries(said.map(([key, item]) => [key, normalised(values, item, at(path, key), unknown)]));
   }
   if (!properties) return value;
   unknown.push(...Object.keys(value).flatMap((name) => (Object.hasOwn(properties, name) ? [] : [at(path, name)])));
   const kept: [string, unknown][] = [];
   for (const [name, field] of Object.entries(properties)) {
     const given = Object.hasOwn(value, name) ? value[name] : undefined;
-    const set = given === undefined || (given === null && field.default !== undefined) ? field.default : given;
+    const set = given ?? field.default;
     if (set !== undefined) kept.push([name, normalised(field, set, at(path, name), unknown)]);
   }
   return Object.fromEntries(kept);
@@ -34,11 +35,11 @@ function normalisedRecord(schema: Structural, value: { [key: string]: unknown },
 
 const shown = (value: unknown): string => (typeof value === 'string' ? JSON.stringify(value) : String(value));
 
-/** A value as Kubernetes tells it: `Invalid value: "x": why`. */
+/** A value as Kubernetes tells it: `Invalid value: "x": why`; of an object only why. */
 export const invalidValue = (field: string, value: unknown, why: string): FieldProblem => ({
   field,
   reason: 'FieldValueInvalid',
-  message: `Invalid value: ${isRecord(value) || Array.isArray(value) ? '"object"' : shown(value)}: ${why}`,
+  message: `Invalid value: ${isRecord(value) || Array.isArray(value) ? '' : `${shown(value)}: `}${why}`,
 });
 
 export const required = (field: string, why = ''): FieldProblem => ({
@@ -50,7 +51,7 @@ export const required = (field: string, why = ''): FieldProblem => ({
 const typeName = (value: unknown): string => {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'array';
-  if (typeof value === 'number') return Number.isInteger(value) ? 'integer' : 'number';
+  if (typeof value === 'number') return Number.isInteger(value) && Math.abs(value) < 2 ** 63 ? 'integer' : 'number';
   return typeof value;
 };
 
@@ -66,7 +67,7 @@ const patternOf = (text: string): RegExp => {
 };
 
 /** Length in characters, as OpenAPI counts: code points. */
-const characters = (text: string): number => [...text].length;
+const characters = (text: string): number => Array.from(text).length;
 
 const tooLong = (field: string, most: number): FieldProblem => ({
   field,
@@ -79,29 +80,33 @@ const tooMany = (field: string, count: number, most: number): FieldProblem => ({
   message: `Too many: ${count}: must have at most ${most} items`,
 });
 
+const notSupported = (field: string, value: string, allowed: string[]): FieldProblem => ({
+  field,
+  reason: 'FieldValueNotSupported',
+  message: `Unsupported value: ${shown(value)}: supported values: ${allowed.map((one) => JSON.stringify(one)).join(', ')}`,
+});
+
+const isDateTime = (text: string): boolean => DATE_TIME.test(text) && Number.isFinite(Date.parse(text));
+
 function checkString(schema: Structural, value: string, path: string): FieldProblem[] {
-  const problems: FieldProblem[] = [];
-  if (schema.enum && !schema.enum.includes(value)) {
-    const allowed = schema.enum.map((one) => JSON.stringify(one)).join(', ');
-    problems.push({
-      field: path,
-      reason: 'FieldValueNotSupported',
-      message: `Unsupported value: ${shown(value)}: supported values: ${allowed}`,
-    });
+  return [...checkLength(schema, value, path), ...checkContent(schema, value, path)];
+}
+
+function checkLength({ minLength = 0, maxLength = Infinity }: Structural, value: string, path: string): FieldProblem[] {
+  const length = characters(value);
+  if (length > maxLength) return [tooLong(path, maxLength)];
+  return length < minLength ? [invalidValue(path, value, `${path} in body should be at least ${minLength} chars long`)] : [];
+}
+
+function checkContent({ enum: choice, pattern, format }: Structural, value: string, path: string): FieldProblem[] {
+  if (choice && !choice.includes(value)) return [notSupported(path, value, choice)];
+  if (pattern !== undefined && !patternOf(pattern).test(value)) {
+    const start = value.length > 60 ? `${value.slice(0, 60)}…` : value;
+    return [invalidValue(path, start, `${path} in body should match '${pattern}'`)];
   }
-  if (schema.maxLength !== undefined && characters(value) > schema.maxLength) problems.push(tooLong(path, schema.maxLength));
-  if (schema.minLength !== undefined && characters(value) < schema.minLength) {
-    problems.push(invalidValue(path, value, `${path} in body should be at least ${schema.minLength} chars long`));
-  }
-  if (schema.pattern !== undefined && !patternOf(schema.pattern).test(value)) {
-    problems.push(
-      invalidValue(path, value.length > 60 ? `${value.slice(0, 60)}…` : value, `${path} in body should match '${schema.pattern}'`),
-    );
-  }
-  if (schema.format === 'date-time' && !(DATE_TIME.test(value) && Number.isFinite(Date.parse(value)))) {
-    problems.push(invalidValue(path, value, `${path} in body must be of type date-time: ${shown(value)}`));
-  }
-  return problems;
+  return format === 'date-time' && !isDateTime(value)
+    ? [invalidValue(path, value, `${path} in body must be of type date-time: ${shown(value)}`)]
+    : [];
 }
 
 function checkNumber(schema: Structural, value: number, path: string): FieldProblem[] {

@@ -11,7 +11,14 @@ export interface CustomResourceDefinition {
   spec: {
     group: string;
     scope: Kind['scope'];
-    names: { kind: string; listKind: string; plural: string; singular: string; shortNames: readonly string[]; categories: string[] };
+    names: {
+      kind: string;
+      listKind: string;
+      plural: string;
+      singular: string;
+      shortNames: readonly string[];
+      categories: readonly string[];
+    };
     versions: {
       name: string;
       served: true;
@@ -22,6 +29,9 @@ export interface CustomResourceDefinition {
     }[];
   };
 }
+
+/** `kubectl get flock` shows all our kinds. */
+export const CATEGORIES: readonly string[] = ['flock'];
 
 function placeOf(root: Structural, rule: Rule): Structural {
   let schema: Structural | undefined = root;
@@ -55,7 +65,7 @@ export function crdOf(kind: Kind): CustomResourceDefinition {
     spec: {
       group,
       scope,
-      names: { kind: kind.kind, listKind: `${kind.kind}List`, plural, singular, shortNames, categories: ['flock'] },
+      names: { kind: kind.kind, listKind: `${kind.kind}List`, plural, singular, shortNames, categories: CATEGORIES },
       versions: [
         {
           name: kind.version,
