@@ -9,7 +9,7 @@ import { onlyPool, place, whyNot } from './placement.ts';
 export interface VolumeSeen {
   volume: Stored<Volume>;
   nodes: readonly Stored<StorageNode>[];
-  /** Unfinished moves of it; one that is retaining its source counts while the volume is being deleted. */
+  /** Unfinished moves of it. */
   moves: number;
 }
 
@@ -82,9 +82,9 @@ function worst(seen: VolumeSeen): Why | null {
   const said =
     copiesOf(volume)[volume.spec.copy ?? '']?.obstacle ?? (isDeleting(volume) ? copies.find((copy) => copy.obstacle)?.obstacle : undefined);
   if (said) return { reason: said.reason, message: said.message };
-  const silent = copies.find((copy) => !isReady(seen.nodes.find((node) => node.metadata.name === copy.node) ?? null));
-  const concerned = silent && (isDeleting(volume) || silent.node === volume.spec.node);
-  return concerned ? { reason: 'NodeNotReady', message: `the agent of node ${silent.node} does not answer` } : null;
+  const concerned = isDeleting(volume) ? copies : copies.filter(({ node }) => node === volume.spec.node);
+  const silent = concerned.find((copy) => !isReady(seen.nodes.find((node) => node.metadata.name === copy.node) ?? null));
+  return silent ? { reason: 'NodeNotReady', message: `the agent of node ${silent.node} does not answer` } : null;
 }
 
 /** Only when it says something else than the record already does: an unchanged volume costs no write. */
