@@ -27,7 +27,7 @@ export type Refusal = string | null;
 const mayAll = ({ groups }: Identity): boolean => groups.includes(ADMIN_GROUP) || groups.includes(CONTROLLER_GROUP);
 
 /** The node that an identity speaks for, null if it is none. */
-export const nodeNamed = ({ user, groups }: Identity): string | null =>
+const nodeNamed = ({ user, groups }: Identity): string | null =>
   groups.includes(NODE_GROUP) && user.startsWith(NODE_USER_PREFIX) ? user.slice(NODE_USER_PREFIX.length) : null;
 
 export const told = ({ user, groups }: Identity): string => `${JSON.stringify(user)} (${groups.join(', ') || 'in no group'})`;

@@ -27,8 +27,7 @@ async function bytesOf(request: IncomingMessage): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-export const mediaType = (request: IncomingMessage): string =>
-  (request.headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase() ?? '';
+const mediaType = (request: IncomingMessage): string => (request.headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase() ?? '';
 
 const JSON_TYPES = ['', 'application/json'];
 const YAML_TYPES = ['application/yaml', 'text/yaml', 'application/x-yaml'];

@@ -1,7 +1,5 @@
 // JSON merge patch, RFC 7386: null removes, objects merge, everything else replaces. Knows no kind.
 
-export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
-
 export const isRecord = (value: unknown): value is { [key: string]: unknown } =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 

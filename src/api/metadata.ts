@@ -65,11 +65,10 @@ const QUALIFIED = /^(?:([a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?)\/)?[A-Za-z0-9](?
 const LABEL = /^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/u;
 const MOST_ANNOTATIONS = 256 * 1024;
 
-const shortened = (value: string): FieldProblem['message'] => printable(value);
 const wrong = (field: string, value: string, why: string): FieldProblem => ({
   field,
   reason: 'FieldValueInvalid',
-  message: `Invalid value: ${shortened(value)}: ${why}`,
+  message: `Invalid value: ${printable(value)}: ${why}`,
 });
 
 export const nameProblems = (name: string): FieldProblem[] =>

@@ -23,7 +23,7 @@ export interface View {
   selects: Selector | null;
 }
 
-export const keyOf = (namespace: string, name: string): string => `${namespace}/${name}`;
+const keyOf = (namespace: string, name: string): string => `${namespace}/${name}`;
 
 const inView = ({ namespace, selects }: View, object: Kept | null): boolean =>
   object !== null && (namespace === '' || object.metadata.namespace === namespace) && (selects === null || selects(object));
@@ -63,10 +63,6 @@ export class Shelf {
 
   get(namespace: string, name: string): Kept | null {
     return this.#objects.get(keyOf(namespace, name)) ?? null;
-  }
-
-  get size(): number {
-    return this.#objects.size;
   }
 
   apply(change: Change): void {

@@ -1,9 +1,11 @@
 // The contract over SQLite, and what a database must stand: a restart, a second server, another program's file.
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it, type TestContext } from 'node:test';
 import { systemClock } from '../model/clock.ts';
@@ -122,6 +124,54 @@ describe('a database', () => {
     );
     intruder.exec('DROP TRIGGER full');
     assert.equal(registry.create(Volumes, volume('more')).metadata.resourceVersion, '2');
+  });
+});
+
+const HERE = import.meta.dirname;
+
+/** A process that opens the database and creates volumes for ever, telling each name once its write has returned. */
+const WRITER = `
+  import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+  import { writeSync } from 'node:fs';
+  import { openDatabase } from '${HERE}/sqlite-table.ts';
+  import { Registry } from '${HERE}/registry.ts';
+  import { systemClock } from '${HERE}/../model/clock.ts';
+  import { Volumes } from '${HERE}/../model/volume.ts';
+  const { table } = openDatabase(process.argv[1]);
+  const registry = new Registry({ table, clock: systemClock, uid: randomUUID });
+  for (let count = 0; ; count += 1) {
+    const metadata = { name: 'v' + count };
+    registry.create(Volumes, { apiVersion: 'flock.dev/v1alpha1', kind: 'Volume', metadata, spec: { size: '1Gi' } });
+    writeSync(1, metadata.name + '\\n');
+  }
+`;
+
+describe('a server that is killed', () => {
+  it('loses no write that it had acknowledged, and leaves its lock to the next', async (t) => {
+    const file = place(t)('flock.db');
+    const writer = spawn(process.execPath, ['--input-type=module-typescript', '-e', WRITER, file], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    t.after(() => writer.kill('SIGKILL'));
+    const told: string[] = [];
+    for await (const name of createInterface({ input: writer.stdout })) {
+      told.push(name);
+      if (told.length === 20) {
+        assert.throws(() => openDatabase(file), { reason: 'InUse' });
+        backup(file, `${file}.backup`);
+        writer.kill('SIGKILL');
+      }
+    }
+    const there = registryOf(opened(t, file))
+      .list(Volumes)
+      .items.map(({ metadata }) => metadata.name);
+    assert.deepEqual(
+      told.filter((name) => !there.includes(name)),
+      [],
+    );
+    restore(`${file}.backup`, `${file}.restored`);
+    assert.ok(registryOf(opened(t, `${file}.restored`)).list(Volumes).items.length >= 20);
   });
 });
 

@@ -64,7 +64,10 @@ function prepared(database: DatabaseSync, file: string): void {
   checkSchema(database, file);
 }
 
-/** Held until closed, or until the process ends in whatever way. Throws InUse when another holds it. */
+/** A lock that nobody refers to would be collected, and with it lost while its database is still in use. */
+const held = new Set<DatabaseSync>();
+
+/** Held until released, or until the process ends in whatever way. Throws InUse when another holds it. */
 export function lockDatabase(file: string): { release: () => void } {
   const lock = onFile(`${file}-lock`, () => new DatabaseSync(`${file}-lock`));
   try {
@@ -75,7 +78,11 @@ export function lockDatabase(file: string): { release: () => void } {
       cause: error,
     });
   }
-  return { release: () => lock.close() };
+  held.add(lock);
+  const release = (): void => {
+    if (held.delete(lock)) lock.close();
+  };
+  return { release };
 }
 
 class SqliteTable implements Table {

@@ -89,6 +89,23 @@ describe('a table', () => {
     assert.deepEqual(rows[0]?.object, { kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1', metadata: node.metadata });
   });
 
+  it('of Events shows what each is about, and its name only when there is room', () => {
+    const involvedObject = { apiVersion: GROUP_VERSION, kind: 'Volume', name: 'db', uid: 'u' };
+    const event = { apiVersion: 'v1', kind: 'Event', metadata: { name: 'e1' }, involvedObject, type: 'Normal', reason: 'Moved', message: 'told' };
+    const { columnDefinitions, rows } = new Tabulator(Events).table([event], { now: NOW, include: 'None' });
+    const shown = columnDefinitions.map(({ name, priority }, at) => [name, priority, rows[0]?.cells[at]]);
+    assert.deepEqual(
+      shown.filter(([, , value]) => value !== '<unknown>' && value !== '' && value !== null),
+      [
+        ['Type', 0, 'Normal'],
+        ['Reason', 0, 'Moved'],
+        ['Object', 0, 'volume/db'],
+        ['Message', 0, 'told'],
+        ['Name', 1, 'e1'],
+      ],
+    );
+  });
+
   it('brings as much of the object as is asked for', () => {
     const object = (include: 'None' | 'Object'): unknown =>
       new Tabulator(StorageNodes).table([node], { now: NOW, include }).rows[0]?.object;

@@ -2,6 +2,7 @@
 import type { Column, Kind } from '../model/kind.ts';
 import type { ApiObject } from '../model/meta.ts';
 import { jsonPath } from './json-path.ts';
+import { isRecord } from './merge-patch.ts';
 
 export interface TableView {
   kind: 'Table';
@@ -36,28 +37,37 @@ function cell({ type }: Column, value: unknown, now: number): unknown {
     const then = typeof value === 'string' ? Date.parse(value) : NaN;
     return Number.isNaN(then) ? '<invalid>' : age(now - then);
   }
-  return type === 'string' && typeof value !== 'string' ? JSON.stringify(value) : value;
+  return type === 'string' && typeof value !== 'string' ? text(value) : value;
+}
+
+/** What is no text itself: a reference to another object as kubectl writes one, `volume/db`, all else as JSON. */
+function text(value: unknown): string {
+  const { kind, name } = isRecord(value) ? value : {};
+  return typeof kind === 'string' && typeof name === 'string' ? `${kind.toLowerCase()}/${name}` : JSON.stringify(value);
 }
 
 const partial = (object: ApiObject): object => ({ kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1', metadata: object.metadata });
+
+/** Comes first, unless the kind has a place of its own for it. */
+const NAME: Column = { name: 'Name', type: 'string', jsonPath: '.metadata.name' };
 
 /** Makes Tables of one kind's objects; `now` in ms since 1970. */
 export class Tabulator {
   readonly #columns: { column: Column; read: (value: unknown) => unknown }[];
 
-  constructor(kind: Kind) {
-    this.#columns = kind.columns.map((column) => ({ column, read: jsonPath(column.jsonPath) }));
+  constructor({ columns }: Kind) {
+    const placed = columns.some((column) => column.jsonPath === NAME.jsonPath);
+    this.#columns = [...(placed ? [] : [NAME]), ...columns].map((column) => ({ column, read: jsonPath(column.jsonPath) }));
   }
 
   table(
     objects: ApiObject[],
     { now, include, metadata = {} }: { now: number; include: IncludeObject; metadata?: TableView['metadata'] },
   ): TableView {
-    const name = { name: 'Name', type: 'string', format: 'name', description: 'Name of the object.', priority: 0 };
     const columns = this.#columns.map(({ column }) => ({
       name: column.name,
       type: column.type,
-      format: '',
+      format: column.jsonPath === NAME.jsonPath ? 'name' : '',
       description: `Value at ${column.jsonPath}`,
       priority: column.priority ?? 0,
     }));
@@ -65,9 +75,9 @@ export class Tabulator {
       kind: 'Table',
       apiVersion: 'meta.k8s.io/v1',
       metadata,
-      columnDefinitions: [name, ...columns].map((column) => (column.type === 'date' ? { ...column, type: 'string' } : column)),
+      columnDefinitions: columns.map((column) => (column.type === 'date' ? { ...column, type: 'string' } : column)),
       rows: objects.map((object) => ({
-        cells: [object.metadata.name, ...this.#columns.map(({ column, read }) => cell(column, read(object), now))],
+        cells: this.#columns.map(({ column, read }) => cell(column, read(object), now)),
         object: include === 'Object' ? object : include === 'Metadata' ? partial(object) : {},
       })),
     };
