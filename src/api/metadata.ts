@@ -138,7 +138,7 @@ export function metaUpdateProblems(meta: ObjectMeta, old: ObjectMeta): FieldProb
 }
 
 /** Kubernetes' times have whole seconds. */
-export const seconds = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`;
+const seconds = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`;
 
 export interface Birth {
   name: string;

@@ -7,9 +7,9 @@ import type { Settings } from './settings.ts';
 import type { Row, RowKey, Table } from './table.ts';
 
 /** "Flck": tells our files from others'. */
-export const APPLICATION_ID = 0x466c636b;
+const APPLICATION_ID = 0x466c636b;
 /** Version of the tables below. */
-export const SCHEMA_VERSION = 1;
+const SCHEMA_VERSION = 1;
 
 const SCHEMA = `
   CREATE TABLE objects (resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, text TEXT NOT NULL,

@@ -4,7 +4,7 @@ import type { Structural } from '../model/structural.ts';
 import { isRecord } from './merge-patch.ts';
 import type { FieldProblem } from './status.ts';
 
-export const at = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`);
+const at = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`);
 const keyed = (path: string, key: string): string => `${path}[${key}]`;
 
 /** The value without nulls and without fields that the schema does not know, whose paths are collected in `unknown`, and with its defaults. */
