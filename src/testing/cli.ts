@@ -1,9 +1,11 @@
 // flockctl in this process, against records in memory: what it wrote and its exit code. Only *.test.ts import it.
 import { randomUUID } from 'node:crypto';
 import type { Client } from '../api/client.ts';
+import { httpClient } from '../api/http-client.ts';
 import { LocalClient } from '../api/local-client.ts';
 import { Registry } from '../api/registry.ts';
 import { MemoryTable } from '../api/table.ts';
+import { connectionFor } from '../cli/connection.ts';
 import type { Context, Screen } from '../cli/context.ts';
 import { run } from '../cli/program.ts';
 import { systemClock, type Clock } from '../model/clock.ts';
@@ -124,3 +126,9 @@ export async function whenWritten(running: Invocation, text: string): Promise<vo
   const signal = AbortSignal.timeout(10_000);
   while (!running.written().includes(text)) await systemClock.sleep(5, signal);
 }
+
+/** Against real servers, as this environment and the options name them. */
+export const overHttp = (env: { [name: string]: string }): Surroundings => ({
+  env,
+  connect: async (where) => httpClient(connectionFor(where, env)),
+});
