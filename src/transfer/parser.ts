@@ -17,7 +17,7 @@ export class FrameParser {
   #header: Header | null = null;
   #payload: Buffer = this.#head;
   #payloadFilled = 0;
-  #broken: unknown = null;
+  #broken = false;
 
   constructor(sink: FrameSink) {
     this.#sink = sink;
@@ -25,12 +25,12 @@ export class FrameParser {
 
   /** Takes what arrived; `chunk` may be used again afterwards. Throws what the codec or the sink threw. */
   push(chunk: Buffer): void {
-    if (this.#broken) throw this.#broken;
+    if (this.#broken) throw new FlockError('Corrupt', 'what came before was no frame: nothing is taken any more');
     try {
       let at = 0;
       while (at < chunk.length) at = this.#header ? this.#takePayload(chunk, at) : this.#takeHeader(chunk, at);
     } catch (error) {
-      this.#broken = error;
+      this.#broken = true;
       throw error;
     }
   }

@@ -1,6 +1,6 @@
 // One round at the target, from the order to the record that it is complete: manifest, plan, bytes, proof, record (docs/moves.md, "A
 // round"). A crash between any two steps leaves what the next attempt goes on from.
-import { FlockError, isReason, messageOf } from '../model/errors.ts';
+import { FlockError, messageOf } from '../model/errors.ts';
 import type { BlockHandle } from '../pools/pool.ts';
 import { BlockPlan } from './block-plan.ts';
 import { differences, everyLeaf, spansOfLeaves } from './comparing.ts';
@@ -294,7 +294,7 @@ export class Round {
     try {
       await this.#link.releaseBefore(this.#order.round);
     } catch (error) {
-      if (!isReason(error, 'Unavailable')) throw error;
+      if (!(error instanceof FlockError)) throw error;
       this.#options.log.warn({ error: messageOf(error) }, 'points of earlier rounds are released later');
     }
   }

@@ -36,20 +36,20 @@ async function scrubbed(options: PullOptions, point: PointName, link: SourceLink
   meter.total = deviceBytes;
   meter.turnTo('verifying');
   const data = await dataOf(target, deviceBytes, point);
-  return using(await target.pool.open(target.copy, point, 'read'), async (then) => {
-    if (Number(then.size) < deviceBytes)
-      throw new FlockError('Conflict', `point ${point} of copy ${target.copy} has ${then.size} bytes, the source ${deviceBytes}`);
+  return using(await target.pool.open(target.copy, point, 'read'), async (committed) => {
+    if (Number(committed.size) < deviceBytes)
+      throw new FlockError('Conflict', `point ${point} of copy ${target.copy} has ${committed.size} bytes, the source ${deviceBytes}`);
     const different = await differences(everyLeaf(table), {
       link,
       table,
-      hash: (leaves) => hashInto(table, leaves, { handle: then, data, stop: link.ended }),
+      hash: (leaves) => hashInto(table, leaves, { handle: committed, data, stop: link.ended }),
       onLeaves: (count) => {
         meter.done += count * LEAF;
         meter.tell();
       },
     });
     const mended =
-      different.length === 0 ? { repaired: 0, overwritten: 0 } : await mend(options, { point, link, then, deviceBytes, different });
+      different.length === 0 ? { repaired: 0, overwritten: 0 } : await mend(options, { point, link, committed, deviceBytes, different });
     return { leaves: table.count, ...mended, root: await link.root(table.root()) };
   });
 }
@@ -58,7 +58,7 @@ interface Mending {
   point: PointName;
   link: SourceLink;
   /** The target's bytes at the point. */
-  then: BlockHandle;
+  committed: BlockHandle;
   deviceBytes: number;
   different: readonly Difference[];
 }
@@ -93,7 +93,7 @@ async function mend(options: PullOptions, mending: Mending): Promise<{ repaired:
 /** Writes what was wrong at the point already, and only that: what was overwritten since is the application's. False when all of it was. */
 async function mendLeaf(
   { target }: PullOptions,
-  { point, then }: Mending,
+  { point, committed }: Mending,
   at: { live: BlockHandle; span: Span; right: Buffer },
 ): Promise<boolean> {
   const { live, span, right } = at;
@@ -101,7 +101,7 @@ async function mendLeaf(
   const block = alignedBuffer(BLOCK);
   let repaired = false;
   try {
-    await then.read(wrong.subarray(0, span.length), BigInt(span.offset));
+    await committed.read(wrong.subarray(0, span.length), BigInt(span.offset));
     // Asked for as late as can be: the application may be writing.
     const since = await spansOf(target.pool.changed(target.copy, point, 'live'), Number.MAX_SAFE_INTEGER);
     const overwritten = new DataMap(since.map((one) => ({ ...one, zero: false })));

@@ -80,8 +80,18 @@ export class SourceRound {
     const hash = hashing.digest(into);
     const leaf = Math.floor(offset / LEAF);
     const whole = offset % LEAF === 0 && into.length === leafLength(leaf, this.deviceBytes);
-    if (whole && this.manifest.head.settled) this.#table.set(leaf, hash);
+    if (whole && this.manifest.head.settled) this.#learn(leaf, hash);
     return hash;
+  }
+
+  /** What cannot change and was read before must read the same. */
+  #learn(leaf: number, hash: Buffer): void {
+    if (this.#table.isKnown(leaf) && !this.#table.get(leaf).equals(hash))
+      throw new FlockError(
+        'Corrupt',
+        `the source read two different contents of the megabyte at ${leaf * LEAF} of ${this.#served.offer.copy}, which nobody wrote: check its disk`,
+      );
+    this.#table.set(leaf, hash);
   }
 
   /** The hashes of these leaves; read, unless they were hashed when they were sent and cannot have changed. */

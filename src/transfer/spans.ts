@@ -40,18 +40,18 @@ function append(spans: Span[], next: Span): void {
   last.length = Math.max(endOf(last), endOf(next)) - last.offset;
 }
 
-/** Joins data over what lies between and is at most `gap` bytes long: a request costs more than these bytes. */
+/** Joins data over what lies between and is at most `gap` bytes long, be it zeros: a request costs more than these bytes. */
 export function coalesce(spans: readonly Span[], gap: number): Span[] {
   const joined: Span[] = [];
   for (const span of spans) {
-    const last = joined.at(-1);
-    const before = joined.at(-2);
-    if (last && !last.zero && !span.zero && span.offset - endOf(last) <= gap) {
-      last.length = endOf(span) - last.offset;
-    } else if (last?.zero && before && !before.zero && !span.zero && span.offset - endOf(before) <= gap) {
-      joined.pop();
-      before.length = endOf(span) - before.offset;
-    } else joined.push({ ...span });
+    const before = joined.at(-1)?.zero ? joined.at(-2) : joined.at(-1);
+    const near = before !== undefined && !before.zero && span.offset - endOf(before) <= gap;
+    if (!near || span.zero) {
+      joined.push({ ...span });
+      continue;
+    }
+    if (joined.at(-1) !== before) joined.pop();
+    before.length = endOf(span) - before.offset;
   }
   return joined;
 }
