@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import { KINDS } from '../model/kinds.ts';
 import { GROUP_VERSION } from '../model/meta.ts';
 import { StorageNodes } from '../model/storage-node.ts';
+import { Events } from '../model/system.ts';
 import { jsonPath } from './json-path.ts';
 import { Tabulator, age } from './table-view.ts';
 
@@ -91,7 +92,15 @@ describe('a table', () => {
 
   it('of Events shows what each is about, and its name only when there is room', () => {
     const involvedObject = { apiVersion: GROUP_VERSION, kind: 'Volume', name: 'db', uid: 'u' };
-    const event = { apiVersion: 'v1', kind: 'Event', metadata: { name: 'e1' }, involvedObject, type: 'Normal', reason: 'Moved', message: 'told' };
+    const event = {
+      apiVersion: 'v1',
+      kind: 'Event',
+      metadata: { name: 'e1' },
+      involvedObject,
+      type: 'Normal',
+      reason: 'Moved',
+      message: 'told',
+    };
     const { columnDefinitions, rows } = new Tabulator(Events).table([event], { now: NOW, include: 'None' });
     const shown = columnDefinitions.map(({ name, priority }, at) => [name, priority, rows[0]?.cells[at]]);
     assert.deepEqual(

@@ -62,7 +62,11 @@ export const Events: Kind<Event> = {
     { name: 'Last Seen', type: 'date', jsonPath: '.lastTimestamp' },
     { name: 'Type', type: 'string', jsonPath: '.type' },
     { name: 'Reason', type: 'string', jsonPath: '.reason' },
-    { name: 'Object', type: 'string', jsonPath: '.involvedObject.name' },
+    { name: 'Object', type: 'string', jsonPath: '.involvedObject' },
+    { name: 'Source', type: 'string', jsonPath: '.source.component', priority: 1 },
     { name: 'Message', type: 'string', jsonPath: '.message' },
+    { name: 'First Seen', type: 'date', jsonPath: '.firstTimestamp', priority: 1 },
+    { name: 'Count', type: 'integer', jsonPath: '.count', priority: 1 },
+    { name: 'Name', type: 'string', jsonPath: '.metadata.name', priority: 1 },
   ],
 };
