@@ -5,7 +5,7 @@ import { FlockError } from '../model/errors.ts';
 import { humanBytes } from '../model/quantity.ts';
 import type { Filesystem } from '../model/volume.ts';
 import { isMounted } from './mounts.ts';
-import { run } from './run.ts';
+import { CommandFailed, run } from './run.ts';
 import { deviceSize } from './syscalls.ts';
 
 /** Safe to repeat; does nothing when it is as large as it can be. */
@@ -28,14 +28,29 @@ const overhead = (size: bigint): bigint => size / 16n + (128n << 20n);
 async function grow(device: string, target: string, filesystem: Filesystem): Promise<void> {
   switch (filesystem) {
     case 'ext4':
-      await run('resize2fs', [device], { timeout: 600_000 });
-      return;
+      return growExt4(device);
     case 'xfs':
       await run('xfs_growfs', ['-d', target]);
       return;
     case 'btrfs':
       await run('btrfs', ['filesystem', 'resize', 'max', target]);
       return;
+  }
+}
+
+/** Of the three, only ext4 asks for a capability that some containers take from root. */
+async function growExt4(device: string): Promise<void> {
+  try {
+    await run('resize2fs', [device], { timeout: 600_000 });
+  } catch (error) {
+    if (!(error instanceof CommandFailed) || !error.stderr.includes('Permission denied to resize')) throw error;
+    throw new FlockError(
+      'NotPermitted',
+      `ext4 on ${device} may not be grown while mounted: the agent lacks CAP_SYS_RESOURCE; give it that capability`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 

@@ -1,7 +1,6 @@
 // Loop devices: a file as a block device, with 4096-byte sectors and direct IO, because a file that was ever reflinked silently loses
 // direct IO with smaller ones. A detach is proven by absence: `losetup -d` of an open device answers 0 and detaches later.
-import { readFile, stat, writeFile } from 'node:fs/promises';
-import { basename } from 'node:path';
+import { stat } from 'node:fs/promises';
 import { FlockError } from '../model/errors.ts';
 import { isCode } from './files.ts';
 import { beUnheld } from './holders.ts';
@@ -113,10 +112,4 @@ export async function beDetached(file: string): Promise<void> {
 /** The device is as large as its file has become. */
 export async function beAsLargeAsItsFile(device: string): Promise<void> {
   await run('losetup', ['--set-capacity', device]);
-}
-
-/** A trim inside the device does not give the file's blocks back: a thick volume stays thick. */
-export async function beWithoutDiscard(device: string): Promise<void> {
-  const setting = `/sys/class/block/${basename(device)}/queue/discard_max_bytes`;
-  if ((await readFile(setting, 'utf8')).trim() !== '0') await writeFile(setting, '0');
 }

@@ -1,5 +1,5 @@
 // The one way to run another program: argv and never a shell, and a failed program is an exception. Knows no program by name.
-import { execFile } from 'node:child_process';
+import { execFile, type ExecFileException } from 'node:child_process';
 import { FlockError } from '../model/errors.ts';
 
 export interface Output {
@@ -44,7 +44,7 @@ export function run(program: string, args: readonly string[], options: RunOption
   });
 }
 
-function whyOf(error: import('node:child_process').ExecFileException | null, exitCode: number | null, timeout: number): string {
+function whyOf(error: ExecFileException | null, exitCode: number | null, timeout: number): string {
   if (exitCode !== null) return `failed with exit code ${exitCode}`;
   if (error?.code === ('ENOENT' as unknown)) return 'could not be started: there is no such program on the PATH';
   if (error?.killed) return `was stopped after ${timeout} ms without an answer`;

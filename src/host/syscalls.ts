@@ -35,7 +35,7 @@ interface Libc {
   fallocate: KoffiFunc<(fd: number, mode: number, offset: bigint, length: bigint) => number>;
   syncfs: KoffiFunc<(fd: number) => number>;
   flock: KoffiFunc<(fd: number, operation: number) => number>;
-  setsockopt: KoffiFunc<(fd: number, level: number, name: number, value: Buffer, length: number) => number>;
+  setsockopt: KoffiFunc<(...args: [fd: number, level: number, name: number, value: Buffer, length: number]) => number>;
 }
 
 let loaded: Libc | undefined;
@@ -64,9 +64,9 @@ function libc(): Libc {
 /** Runs a call on koffi's threads; errno is read in the callback, where koffi restores it. */
 function onThread<A extends unknown[]>(call: KoffiFunc<(...args: A) => number | bigint>, ...args: A): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    call.async(...args, (error: unknown, value: number | bigint) => {
+    call.async(...args, (error: Error | null, value: number | bigint) => {
       const errno = koffi.errno();
-      if (error) return reject(error instanceof Error ? error : new FlockError('Internal', String(error)));
+      if (error) return reject(error);
       resolve({ value: BigInt(value), errno });
     });
   });

@@ -5,16 +5,7 @@ import { access, open, rename, unlink, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path';
 import { beAbsent, syncFolder, temporaryName } from '../host/files.ts';
 import { writersOf } from '../host/holders.ts';
-import {
-  beAsLargeAsItsFile,
-  beAttached,
-  beDetached,
-  beWithoutDiscard,
-  loopDevices,
-  loopsAmong,
-  loopsOf,
-  type LoopDevice,
-} from '../host/loop.ts';
+import { beAsLargeAsItsFile, beAttached, beDetached, loopDevices, loopsAmong, loopsOf, type LoopDevice } from '../host/loop.ts';
 import { cloneFile } from '../host/syscalls.ts';
 import { noCrash, type CrashPoint } from '../model/crash.ts';
 import { FlockError, Invalid, isReason } from '../model/errors.ts';
@@ -216,12 +207,8 @@ class ImagePool implements Pool {
     if (!this.attachable)
       throw new FlockError('Unsupported', `pool ${this.name} cannot attach copies here: that needs root and /dev/loop-control`);
     return this.writing(name, async () => {
-      const { thick } = await ready(this.place, name);
-      return withCopyLocked(this.place, name, async () => {
-        const { device } = await beAttached(filesOf(this.place, name).image);
-        if (thick) await beWithoutDiscard(device);
-        return device;
-      });
+      await ready(this.place, name);
+      return withCopyLocked(this.place, name, async () => (await beAttached(filesOf(this.place, name).image)).device);
     });
   }
 
