@@ -685,6 +685,11 @@ table('Cancelling', [
 for (const phase of ['Done', 'Cancelled', 'Failed'] as const)
   table(phase, [
     ['nothing is left to do', seenIn(phase), quiet()],
+    [
+      'why it ended stays to be read',
+      seenIn(phase, { status: { obstacle: { reason: 'Stalled', message: 'too slow' } } }),
+      waiting('Stalled', 'too slow'),
+    ],
     ['deleted, it is forgotten', seenIn(phase, { meta: dying }), { step: 'forget' }],
   ]);
 

@@ -85,7 +85,8 @@ const STEPS: { [P in MovePhase]: (seen: MoveSeen) => MoveStep } = {
 };
 
 function ended(seen: MoveSeen): MoveStep {
-  return isDeleting(seen.move) ? { step: 'forget' } : wait();
+  // Why it ended stays to be read.
+  return isDeleting(seen.move) ? { step: 'forget' } : wait(said(statusOf(seen).obstacle));
 }
 
 // ---- before anything is written ------------------------------------------------------------------------------------------------
