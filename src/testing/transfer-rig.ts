@@ -52,6 +52,7 @@ export interface Rig {
   crash: { source: CrashPoint; target: CrashPoint };
   options(change?: Partial<PullOptions>): Promise<PullOptions>;
   pull(order: Partial<RoundOrder>, change?: Partial<PullOptions>): Promise<RoundReport>;
+  sourceOptions(): SourceOptions;
   /** Another process at the source's place. */
   restartSource(change?: Partial<SourceOptions>): Promise<void>;
 }
@@ -96,9 +97,10 @@ export async function aRig(t: Test, options: RigOptions): Promise<Rig> {
       ...change,
     }),
     pull: async (order, change) => pullRound(await rig.options(change), { round: 0, final: false, ...order }),
+    sourceOptions: () => sourceOptions(rig, a, { clock, log }),
     restartSource: async (change = {}) => {
       await rig.server?.close();
-      rig.server = await serveTransfers({ ...sourceOptions(rig, a, { clock, log }), ...change });
+      rig.server = await serveTransfers({ ...rig.sourceOptions(), ...change });
     },
   };
   await rig.restartSource();

@@ -4,9 +4,6 @@ import type { TLSSocket } from 'node:tls';
 import { setPacing } from '../host/syscalls.ts';
 import type { Clock } from '../model/clock.ts';
 
-/** A pause longer than this looks at the rate again. */
-const STEP = 1000;
-
 export class TokenBucket {
   readonly #clock: Clock;
   /** Bytes a second; null: no limit. */
@@ -14,6 +11,7 @@ export class TokenBucket {
   /** Bytes that may go now; below 0 there is a debt to wait for. */
   #tokens = 0;
   #filledAt: number;
+  #changed = new AbortController();
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -23,6 +21,8 @@ export class TokenBucket {
   setRate(rate: number | null): void {
     this.#fill();
     this.#rate = rate;
+    this.#changed.abort();
+    this.#changed = new AbortController();
     // A debt was made at the old rate: it is paid at the new one, a credit is not kept.
     this.#tokens = Math.min(this.#tokens, 0);
   }
@@ -33,9 +33,18 @@ export class TokenBucket {
       this.#fill();
       if (this.#rate === null) return;
       if (this.#tokens >= 0) break;
-      await this.#clock.sleep(Math.min(STEP, Math.max(1, Math.ceil((-this.#tokens / this.#rate) * 1000))), signal);
+      await this.#wait(Math.max(1, Math.ceil((-this.#tokens / this.#rate) * 1000)), signal);
     }
     this.#tokens -= bytes;
+  }
+
+  /** Ends early when the rate changes: a wait at the old one would be too long or too short. */
+  async #wait(ms: number, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#clock.sleep(ms, AbortSignal.any([signal, this.#changed.signal]));
+    } catch (error) {
+      if (signal.aborted) throw error;
+    }
   }
 
   #fill(): void {

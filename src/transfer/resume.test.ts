@@ -44,7 +44,9 @@ test('a bit that is turned on the wire breaks the connection, and the round goes
   assert.equal(await same(rig, 24 * MIB), true);
 });
 
-const SMALL = 40 * MIB;
+const SMALL = 12 * MIB;
+/** More than is written between two records. */
+const TWO_RECORDS = 40 * MIB;
 
 class Crashed extends Error {}
 
@@ -95,8 +97,8 @@ for (const point of TRANSFER_CRASH_POINTS.filter((name) => !name.startsWith('tra
     });
 
 test('a round that was begun and not completed is taken along by a final one of another number', async (t) => {
-  const rig = await aRig(t, { size: SMALL });
-  await fill(rig.source, SOURCE.name, { offset: 0, length: SMALL, seed: 1 });
+  const rig = await aRig(t, { size: TWO_RECORDS });
+  await fill(rig.source, SOURCE.name, { offset: 0, length: TWO_RECORDS, seed: 1 });
   await rig.pull({ round: 0 });
   await fill(rig.source, SOURCE.name, { offset: 5 * MIB, length: 20 * MIB, seed: 2 });
   rig.crash.target = crashing('transfer.progress.recorded', 1).at;
@@ -107,19 +109,19 @@ test('a round that was begun and not completed is taken along by a final one of 
   await handle.close();
   rig.offer.fenced = true;
   const report = await rig.pull({ round: 2, final: true });
-  assert.equal(await same(rig, SMALL), true);
+  assert.equal(await same(rig, TWO_RECORDS), true);
   assert.equal(report.verified?.round, 2);
 });
 
 test('what was copied before its point was lost is compared, not sent again', async (t) => {
-  const rig = await aRig(t, { size: SMALL });
-  await fill(rig.source, SOURCE.name, { offset: 0, length: SMALL - MIB, seed: 1 });
+  const rig = await aRig(t, { size: TWO_RECORDS });
+  await fill(rig.source, SOURCE.name, { offset: 0, length: TWO_RECORDS - MIB, seed: 1 });
   rig.crash.target = crashing('transfer.progress.recorded', 1).at;
   await assert.rejects(rig.pull({ round: 0 }), Crashed);
   const sent = Number((await readJournal(rig.target, TARGET.name))?.bytesSent);
   for (const point of (await rig.source.scan()).copies[0]?.points ?? []) await rig.source.release(SOURCE.name, point);
-  await fill(rig.source, SOURCE.name, { offset: SMALL - MIB, length: MIB, seed: 4 });
+  await fill(rig.source, SOURCE.name, { offset: TWO_RECORDS - MIB, length: MIB, seed: 4 });
   const report = await rig.pull({ round: 0 });
-  assert.equal(await same(rig, SMALL), true);
-  assert.ok(Number(report.bytesSent) <= SMALL - sent + MIB, `${report.bytesSent} bytes`);
+  assert.equal(await same(rig, TWO_RECORDS), true);
+  assert.ok(Number(report.bytesSent) <= TWO_RECORDS - sent + MIB, `${report.bytesSent} bytes`);
 });
