@@ -17,7 +17,7 @@ async function named(pid: string): Promise<string> {
 }
 
 /** Everything that keeps the block device busy, in words. */
-export async function holdersOf(device: string): Promise<string[]> {
+async function holdersOf(device: string): Promise<string[]> {
   const stacked = await orNothing(readdir(`/sys/class/block/${basename(device)}/holders`), []);
   return [...stacked.map((name) => `device ${name}`), ...(await mountsEverywhere(device)), ...(await openers(device))];
 }

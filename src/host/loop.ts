@@ -7,7 +7,7 @@ import { beUnheld } from './holders.ts';
 import { deviceNumber } from './mountinfo.ts';
 import { run } from './run.ts';
 
-export const SECTOR_SIZE = 4096;
+const SECTOR_SIZE = 4096;
 
 export interface LoopDevice {
   device: string;

@@ -50,7 +50,7 @@ function listIn(text: string): unknown[] {
 }
 
 /** One pool of the file. `where` names it in messages. */
-export function checkedPool(value: unknown, where: string): PoolConfiguration {
+function checkedPool(value: unknown, where: string): PoolConfiguration {
   checkType(value, where);
   if (!Value.Check(PoolConfiguration, value)) {
     const [first] = Value.Errors(PoolConfiguration, value);

@@ -19,13 +19,13 @@ export interface RoomPolicy {
 }
 
 /** Bytes kept free of a filesystem of this size. */
-export function reserved(reserve: string, size: bigint): bigint {
+function reserved(reserve: string, size: bigint): bigint {
   const percent = /^([0-9]{1,2}(?:\.[0-9]{1,3})?)%$/u.exec(reserve)?.[1];
   return percent === undefined ? parseQuantity(reserve) : (size * BigInt(Math.round(Number(percent) * 1000))) / 100_000n;
 }
 
 /** What may be booked of a filesystem of this size, null for no limit. */
-export function capacityOf(policy: RoomPolicy, size: bigint): bigint | null {
+function capacityOf(policy: RoomPolicy, size: bigint): bigint | null {
   if (policy.overcommit === 'unlimited') return null;
   const kept = reserved(policy.reserve, size);
   const usable = size > kept ? size - kept : 0n;

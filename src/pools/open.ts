@@ -6,7 +6,7 @@ import { beInitialised } from './image-marker.ts';
 import { openImagePool } from './image.ts';
 import type { Pool } from './pool.ts';
 
-export const DEFAULT_RESERVE = '5%';
+const DEFAULT_RESERVE = '5%';
 
 export interface OpenPoolOptions {
   /** UUID that the pool is known by; null: not known yet, then its folder is marked as this pool if it is no pool so far. */
