@@ -6,8 +6,8 @@ export interface TcpProxy {
   port: number;
   /** Bytes from the server to the client, over all connections. */
   bytes: number;
-  /** Called with every piece on its way to the client; may change it. false cuts the connection instead. */
-  onPiece: (piece: Buffer, at: number) => boolean;
+  /** Called with every piece on its way to the client; may change it. false cuts the connection instead, 'swallow' lets it vanish. */
+  onPiece: (piece: Buffer, at: number) => boolean | 'swallow';
 }
 
 export async function aTcpProxy(t: Test, to: () => number): Promise<TcpProxy> {
@@ -20,12 +20,17 @@ export async function aTcpProxy(t: Test, to: () => number): Promise<TcpProxy> {
       socket.on('error', () => undefined);
       socket.once('close', () => sockets.delete(socket));
     }
-    const cut = (): void => void [client, upstream].forEach((socket) => socket.destroy());
+    const cut = (): void => {
+      client.destroy();
+      upstream.destroy();
+    };
     client.pipe(upstream);
     upstream.on('data', (piece) => {
       const at = proxy.bytes;
       proxy.bytes += piece.length;
-      if (!proxy.onPiece(piece, at)) return cut();
+      const verdict = proxy.onPiece(piece, at);
+      if (verdict === 'swallow') return;
+      if (!verdict) return cut();
       if (!client.write(piece)) {
         upstream.pause();
         client.once('drain', () => upstream.resume());

@@ -3,7 +3,7 @@ import { FlockError } from '../model/errors.ts';
 import { VarintReader, VarintWriter } from './varint.ts';
 
 /** Leaves whose hashes fit in one frame. */
-export const LEAVES_LIMIT = 32 * 1024;
+const LEAVES_LIMIT = 32 * 1024;
 
 export function encodeLeaves(leaves: readonly number[]): Buffer {
   const out = new VarintWriter();

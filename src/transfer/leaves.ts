@@ -6,7 +6,7 @@ import { HASH, hashing } from './hashing.ts';
 /** Bytes of a leaf; only the last one of a volume is shorter. Also the largest block on the wire. */
 export const LEAF = 1024 * 1024;
 /** A leaf of zeros, or a part of one; never written. */
-export const ZEROS = Buffer.alloc(LEAF);
+const ZEROS = Buffer.alloc(LEAF);
 
 const zeroHashes = new Map<number, Buffer>();
 

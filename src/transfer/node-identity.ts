@@ -9,7 +9,7 @@ import type { NodeIdentity } from './transfer.ts';
 
 const name = new RegExp(NAME_PATTERN, 'u');
 
-export const nodeUri = (cluster: string, node: string): string => `flock://${cluster}/node/${node}`;
+const nodeUri = (cluster: string, node: string): string => `flock://${cluster}/node/${node}`;
 
 /** The node that a certificate's alternative names speak of, null if of none or of several. */
 export function nodeIn(alternativeNames: string | undefined, cluster: string): string | null {

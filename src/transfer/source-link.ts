@@ -111,7 +111,7 @@ export class SourceLink implements FrameSink {
     this.#wire.send(frames);
   }
 
-  /** Hashes of at most LEAVES_LIMIT leaves, ascending, in one buffer. */
+  /** Hashes of at most 32 Ki leaves, ascending, in one buffer. */
   async leaves(leaves: readonly number[]): Promise<Buffer> {
     const hashes = await this.#ask(FRAME.LEAVES, encodeLeaves(leaves));
     if (hashes.length !== leaves.length * HASH)

@@ -57,7 +57,7 @@ export function coalesce(spans: readonly Span[], gap: number): Span[] {
 }
 
 /** What of `spans` is not covered by `by`. */
-export function subtract(spans: readonly Span[], by: readonly Span[]): Span[] {
+function subtract(spans: readonly Span[], by: readonly Span[]): Span[] {
   const left: Span[] = [];
   let first = 0;
   for (const span of spans) {

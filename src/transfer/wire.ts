@@ -9,7 +9,7 @@ import { controlFrame, errorMessage, errorOf } from './messages.ts';
 import { dialError } from './node-identity.ts';
 import { FrameParser, type FrameSink } from './parser.ts';
 
-export const PING_EVERY = 5_000;
+const PING_EVERY = 5_000;
 export const DEAD_AFTER = 20_000;
 /** How long the peer may take to read why it was refused. */
 const LAST_WORD = 2_000;
@@ -99,7 +99,7 @@ export class Wire implements FrameSink {
   }
 
   place(of: Header): Buffer {
-    return of.type === FRAME.ERR ? Buffer.alloc(of.wireLen) : this.#sink.place(of);
+    return of.type === FRAME.ERR || of.type === FRAME.PING ? Buffer.alloc(of.wireLen) : this.#sink.place(of);
   }
 
   frame(of: Header, payload: Buffer): void {
