@@ -15,8 +15,9 @@ import { Kubectl, programs } from './kube/programs.ts';
 
 const HOST = '127.0.0.1';
 const nothing = (): void => {};
+const tell = (fields: object, message: string): void => void process.stderr.write(`${message} ${JSON.stringify(fields)}\n`);
 /** Refusals are expected here; what goes wrong inside is not. */
-const log: Log = { debug: nothing, info: nothing, warn: console.warn, error: console.error };
+const log: Log = { debug: nothing, info: nothing, warn: tell, error: tell };
 
 export interface OwnServer {
   kubectl: Kubectl;

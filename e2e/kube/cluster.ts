@@ -133,7 +133,7 @@ async function connection(folder: string, url: string, built: Programs): Promise
 }
 
 /** A kubeconfig (JSON is YAML) with one user on one server. */
-export function kubeconfigOf(to: { url: string; ca: string; cert: string; key: string }): string {
+function kubeconfigOf(to: { url: string; ca: string; cert: string; key: string }): string {
   const base64 = (text: string): string => Buffer.from(text).toString('base64');
   return JSON.stringify({
     apiVersion: 'v1',

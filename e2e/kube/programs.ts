@@ -27,10 +27,13 @@ export interface Running {
   kill(): Promise<void>;
 }
 
+/** Of util-linux. */
+const LEASH = 'setpriv';
+
 /** Runs a server in the background; its output goes to `log`. It dies with this one, however that ends: the kernel sees to it. */
 export function run(program: string, flags: readonly string[], log: string): Running {
   const output = openSync(log, 'a');
-  const child = spawn('setpriv', ['--pdeathsig', 'KILL', '--', program, ...flags], { stdio: ['ignore', output, output] });
+  const child = spawn(LEASH, ['--pdeathsig', 'KILL', '--', program, ...flags], { stdio: ['ignore', output, output] });
   closeSync(output);
   const exit = once(child, 'exit');
   // A spawn that fails has no exit: `ended` tells it.
