@@ -71,11 +71,12 @@ export async function usersOf(path: string): Promise<string[]> {
   return found;
 }
 
-/** Processes, but for those given, that have the file open for writing. */
-export async function writersOf(file: string): Promise<string[]> {
+/** Processes, but for the one given, that have the file open for writing. Those of other users are only seen by root. */
+export async function writersOf(file: string, but?: number): Promise<string[]> {
   const wanted = await stat(file);
   const found: string[] = [];
   for (const pid of await pids()) {
+    if (pid === String(but)) continue;
     for (const { fd, target } of await descriptors(pid)) {
       if (basename(target) === basename(file) && (await writes(pid, fd, wanted))) found.push(await named(pid));
     }

@@ -204,18 +204,16 @@ class ImagePool implements Pool {
   }
 
   async attach(name: CopyName): Promise<string> {
-    if (!this.attachable)
-      throw new FlockError('Unsupported', `pool ${this.name} cannot attach copies here: that needs root and /dev/loop-control`);
+    const { image } = filesOf(this.place, name);
     return this.writing(name, async () => {
       await ready(this.place, name);
-      return withCopyLocked(this.place, name, async () => (await beAttached(filesOf(this.place, name).image)).device);
+      return withCopyLocked(this.place, name, async () => (this.attachable ? (await beAttached(image)).device : image));
     });
   }
 
   async detach(name: CopyName): Promise<void> {
     const { image } = filesOf(this.place, name);
-    // Where nothing can be attached nothing is.
-    if (this.attachable) await inCopyTurn(this.place, name, () => beDetached(image));
+    await inCopyTurn(this.place, name, () => (this.attachable ? beDetached(image) : this.checkUnwritten(name)));
   }
 
   async hold(name: CopyName): Promise<Hold> {
@@ -264,10 +262,14 @@ class ImagePool implements Pool {
   private async checkUnattached(name: CopyName): Promise<void> {
     const [loop] = await this.loops(name);
     if (loop) throw new FlockError('InUse', `copy ${name} is attached as ${loop.device}: unmount and detach it first`);
+    // Where the raw file itself is handed out, whoever writes it has it attached. This process is kept out by the copy's lock.
+    if (!this.attachable) await this.checkUnwritten(name, process.pid);
   }
 
-  private async checkUnwritten(name: CopyName): Promise<void> {
-    const writers = await writersOf(filesOf(this.place, name).image);
+  private async checkUnwritten(name: CopyName, but?: number): Promise<void> {
+    const { image } = filesOf(this.place, name);
+    if (!(await sizeOf(image))) return;
+    const writers = await writersOf(image, but);
     if (writers.length > 0) throw new FlockError('InUse', `copy ${name} is open for writing in ${writers.join(', ')}: end that first`);
   }
 

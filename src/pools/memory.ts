@@ -175,10 +175,10 @@ export class MemoryPool implements Pool {
   }
 
   async attach(name: CopyName): Promise<string> {
-    if (!this.attachable) throw new FlockError('Unsupported', `pool ${this.name} cannot attach copies here`);
     const copy = await this.found(name);
     if (copy.device !== null) return copy.device;
     this.checkFree(name);
+    if (!this.attachable) return `/memory/${name}`;
     this.disk.devices += 1;
     copy.device = `/dev/memory${this.disk.devices}`;
     return copy.device;

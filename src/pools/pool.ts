@@ -68,7 +68,7 @@ export interface Pool {
   readonly thin: boolean;
   /** Points in time and exact change tracking: a move can copy while the application writes. */
   readonly points: boolean;
-  /** Copies can be attached as block devices here (root, loop devices). */
+  /** Copies can be attached as block devices here (root, loop devices); else their raw files are handed out. */
   readonly attachable: boolean;
   /** Unit that sizes are rounded up to, bytes. */
   readonly unit: bigint;
@@ -95,9 +95,12 @@ export interface Pool {
   changed(name: CopyName, from: PointName | null, to: PointName | 'live'): AsyncIterable<Extent>;
   open(name: CopyName, point: PointName | 'live', mode: 'read' | 'write'): Promise<BlockHandle>;
 
-  /** The copy as a block device; the one there already if there is one. Throws Unsupported, InUse (held). */
+  /**
+   * The copy as a block device; the one there already if there is one. Without `attachable` the raw file itself, which is attached as long
+   * as somebody has it open for writing. Throws InUse (held, or being written by a transfer).
+   */
   attach(name: CopyName): Promise<string>;
-  /** Proven by absence. Throws InUse, naming the holder. */
+  /** Proven by absence: no device, no writer. Throws InUse, naming the holder. */
   detach(name: CopyName): Promise<void>;
   /** Throws InUse while attached, open for writing or held elsewhere. Attach fails while held. */
   hold(name: CopyName): Promise<Hold>;
