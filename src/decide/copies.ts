@@ -66,10 +66,13 @@ export function nextCopySteps(seen: CopiesSeen): CopyStep[] {
   const missing = mine
     .filter(([id, entry]) => !onDisk.has(id) && seen.pools.has(entry.pool))
     .map(([id, entry]) => absent(seen, volume, id, entry));
-  const points = seen.copies.flatMap((copy) =>
+  const acts = seen.copies.map((copy) => present(seen, volume, copy));
+  // A removed copy took its points along.
+  const kept = seen.copies.filter((_, index) => acts[index]?.step !== 'remove');
+  const points = kept.flatMap((copy) =>
     copy.points.filter((point) => !isPointNeeded(seen, point)).map((point) => ({ step: 'releasePoint', copy: copy.id, point }) as const),
   );
-  return [...missing, ...seen.copies.map((copy) => present(seen, volume, copy)), ...points].filter((step) => step !== null);
+  return [...missing, ...acts, ...points].filter((step) => step !== null);
 }
 
 /** Points are named by their move, so that whoever finds one knows whom it serves. */
