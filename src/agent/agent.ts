@@ -35,6 +35,8 @@ export interface AgentOptions extends Omit<AgentPorts, 'known' | 'isLeaseFresh' 
   random: () => number;
   /** Folder of this agent's own files. */
   folder: string;
+  /** Between two reports of the node and looks at its pools, ms. */
+  reportMs: number;
   facts: NodeFacts;
   transfers: TransferSettings;
   /** Opens the data listener. */
@@ -46,9 +48,6 @@ export interface Agent {
   /** Ends in order: nothing new, transfers stopped, the record says that the agent stopped. */
   stop(): Promise<void>;
 }
-
-/** Between two reports of the node and looks at its pools, ms. */
-const REPORT_INTERVAL = 10_000;
 
 export async function startAgent(options: AgentOptions): Promise<Agent> {
   const agent = new NodeAgent(options);
@@ -126,7 +125,7 @@ class NodeAgent implements Agent {
     this.#transfers = running;
     this.#reconciler = new VolumeReconciler(this.#ports, { ...shared, acts });
     this.#serving = new Serving(
-      () => serve({ authorize: authorizer(client, node, copies) }),
+      () => serve({ authorize: authorizer({ client, node, mounts }, copies) }),
       () => void this.#reportNow(),
     );
     await this.#reportNow();
@@ -176,10 +175,10 @@ class NodeAgent implements Agent {
   // ---- now and then --------------------------------------------------------------------------------------------------------------
 
   async #reportForEver(): Promise<void> {
-    const { clock } = this.#options;
+    const { clock, reportMs } = this.#options;
     const { signal } = this.#stop;
     while (!signal.aborted) {
-      await clock.sleep(REPORT_INTERVAL, signal).catch(() => undefined);
+      await clock.sleep(reportMs, signal).catch(() => undefined);
       if (signal.aborted) return;
       await this.#options.reopen();
       for (const pool of this.#options.pools.keys()) this.#inventory.touched(pool);

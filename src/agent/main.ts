@@ -7,7 +7,7 @@ import type { Log } from '../api/log.ts';
 import { serveMetrics } from '../api/metrics-server.ts';
 import { hostAbilities } from '../host/probe.ts';
 import { systemClock } from '../model/clock.ts';
-import { killAt } from '../model/crash.ts';
+import { killAt, type CrashPoint } from '../model/crash.ts';
 import { FlockError, isReason } from '../model/errors.ts';
 import { nodeName } from '../model/names.ts';
 import { StorageNodes, type PoolStatus } from '../model/storage-node.ts';
@@ -40,6 +40,10 @@ export interface RunAgentOptions {
   socket?: string;
   /** Between two writes of a move's progress, ms; 5 s by default. */
   progressMs?: number;
+  /** Between two looks at the pools and reports of the node, ms; 10 s by default. */
+  reportMs?: number;
+  /** Called at the named places between two writes; by default FLOCK_CRASH_AT says where to end. */
+  crash?: CrashPoint;
   /** Where to serve /metrics besides the local socket; nowhere by default. */
   metrics?: { host: string; port: number };
 }
@@ -59,7 +63,7 @@ export async function runAgent(options: RunAgentOptions, signal: AbortSignal): P
 
 async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise<void> {
   const { node, client, log, folder, identity } = options;
-  const crash = killAt(process.env.FLOCK_CRASH_AT);
+  const crash = options.crash ?? killAt(process.env.FLOCK_CRASH_AT);
   const recorder = eventRecorder({ client, component: 'flock-agent', instance: node, clock: systemClock, log });
   const metrics = agentMetrics(node);
   const abilities = await hostAbilities();
@@ -81,6 +85,7 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
     crash,
     log,
     folder,
+    reportMs: options.reportMs ?? 10_000,
     facts: {
       agentVersion: options.version,
       socket: options.socket ?? join(folder, 'agent.sock'),

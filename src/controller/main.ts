@@ -7,7 +7,7 @@ import type { Log } from '../api/log.ts';
 import { serveMetrics } from '../api/metrics-server.ts';
 import { DEFAULT_CAPS, type Caps } from '../decide/moves.ts';
 import { systemClock } from '../model/clock.ts';
-import { killAt } from '../model/crash.ts';
+import { killAt, type CrashPoint } from '../model/crash.ts';
 import { runControllers } from './controller.ts';
 import { controllerMetrics } from './metrics.ts';
 
@@ -16,6 +16,8 @@ export interface RunControllerOptions {
   log: Log;
   /** Defaults: one copying move in and one out a node, 16 in all. */
   caps?: Partial<Caps>;
+  /** Called at the named places between two writes; by default FLOCK_CRASH_AT says where to end. */
+  crash?: CrashPoint;
   /** Where to serve /metrics; nowhere by default. */
   metrics?: { host: string; port: number };
 }
@@ -35,7 +37,7 @@ export async function runController(options: RunControllerOptions, signal: Abort
         caps: { ...DEFAULT_CAPS, ...options.caps },
         clock: systemClock,
         random: Math.random,
-        crash: killAt(process.env.FLOCK_CRASH_AT),
+        crash: options.crash ?? killAt(process.env.FLOCK_CRASH_AT),
         log,
         metrics,
         tell: (about, type, reason, message) => {

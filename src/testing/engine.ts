@@ -1,8 +1,9 @@
 // The whole engine in one process, with real disks and real TLS sockets: a controller and agents over records in memory. Only *.test.ts
 // import it.
-import { mkdir } from 'node:fs/promises';
+import assert from 'node:assert/strict';
+import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { runAgent } from '../agent/main.ts';
+import { runAgent, type RunAgentOptions } from '../agent/main.ts';
 import { openAuthority, requestCertificate, type Authority } from '../api/certificates.ts';
 import type { Client } from '../api/client.ts';
 import { LocalClient } from '../api/local-client.ts';
@@ -10,10 +11,17 @@ import { Registry } from '../api/registry.ts';
 import { MemoryTable } from '../api/table.ts';
 import { runController } from '../controller/main.ts';
 import type { Caps } from '../decide/moves.ts';
+import { isUnfinished } from '../decide/observed.ts';
+import { tryLockFile } from '../host/files.ts';
+import { loopDevices } from '../host/loop.ts';
+import { mounts } from '../host/mounts.ts';
 import { systemClock } from '../model/clock.ts';
+import { FlockError, isReason } from '../model/errors.ts';
 import type { Kind } from '../model/kind.ts';
 import { GROUP_VERSION, type ApiObject, type Stored } from '../model/meta.ts';
 import { Moves, type Move, type MoveSpec } from '../model/move.ts';
+import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
+import { Events, type Event } from '../model/system.ts';
 import { Volumes, type Volume, type VolumeSpec } from '../model/volume.ts';
 import type { NodeIdentity } from '../transfer/transfer.ts';
 import { localAgent, type LocalAgent } from '../cli/agent-socket.ts';
@@ -25,16 +33,37 @@ export interface Engine {
   client: Client;
   log: KeptLog;
   folder: string;
+  /** Steps of the controller's work on moves and volumes (decide/) that are not taken: a move stands still before them. */
+  held: Set<string>;
+  /** Nothing is held any more, and every move is looked at again. */
+  letGo(): Promise<void>;
   /** Where a node's pool lies. */
   pool(node: string): string;
+  /** The pool's disk, as mounted. */
+  disk(node: string): string;
   agent(node: string): Promise<LocalAgent>;
-  startAgent(node: string): Promise<void>;
+  /** Resolves when it runs; rejects with the reason of its end if it ends before. `change` is of this start alone. */
+  startAgent(node: string, change?: Partial<RunAgentOptions>): Promise<void>;
   stopAgent(node: string): Promise<void>;
+  startController(): void;
+  stopController(): Promise<void>;
+  /** A certificate of this cluster, of the node's record as it is now. */
+  identity(node: string): Promise<NodeIdentity>;
+  /** Made, and Available. */
+  volume(name: string, spec: VolumeSpec): Promise<Stored<Volume>>;
   createVolume(name: string, spec: VolumeSpec): Promise<Stored<Volume>>;
   createMove(name: string, spec: MoveSpec): Promise<Stored<Move>>;
-  /** Resolves with the object once it is so; rejects after a minute, saying how it was. */
+  /** Path at which it is published from now on, on the node that has it. */
+  mount(volume: string, at?: string): Promise<string>;
+  unmount(volume: string): Promise<void>;
+  /** Resolves with the object once it is so; rejects after half a minute, saying how it was. */
   until<T extends ApiObject>(kind: Kind<T>, name: string, isSo: (object: Stored<T>) => boolean): Promise<Stored<T>>;
+  untilPhase(move: string, phase: NonNullable<NonNullable<Move['status']>['phase']>): Promise<Stored<Move>>;
+  untilBlocked(move: string, reason: string): Promise<Stored<Move>>;
   untilGone<T extends ApiObject>(kind: Kind<T>, name: string): Promise<void>;
+  events(about: string): Promise<Stored<Event>[]>;
+  /** Unmounts and deletes every volume; then no image, lock, journal, loop device or mount is left but the pools' own and `foreign` files. */
+  endsClean(foreign?: readonly string[]): Promise<void>;
 }
 
 export interface EngineOptions {
@@ -43,6 +72,8 @@ export interface EngineOptions {
   caps?: Partial<Caps>;
   /** A pool's configuration besides name, type and path. */
   pool?: object;
+  /** What is different about a node's agent, at every start. */
+  agent?: (node: string, client: Client) => Partial<RunAgentOptions>;
 }
 
 interface RunningAgent {
@@ -50,12 +81,12 @@ interface RunningAgent {
   done: Promise<void>;
 }
 
-const PATIENCE = 60_000;
+const PATIENCE = 30_000;
 
 export async function startEngine(t: Test, options: EngineOptions): Promise<Engine> {
   const engine = new TestEngine(options, await temporaryFolder(t));
   // Last in, first out: agents stop before their disks go.
-  for (const node of options.nodes) engine.disks.set(node, await diskOf(t, options));
+  await Promise.all(options.nodes.map(async (node) => engine.disks.set(node, await diskOf(t, options))));
   t.after(() => engine.stop());
   await engine.start();
   return engine;
@@ -69,11 +100,12 @@ async function diskOf(t: Test, { filesystem }: EngineOptions): Promise<string> {
 class TestEngine implements Engine {
   readonly client: Client;
   readonly log = keptLog();
+  readonly held = new Set<string>();
   readonly folder: string;
   readonly disks = new Map<string, string>();
   readonly #options: EngineOptions;
   readonly #agents = new Map<string, RunningAgent>();
-  readonly #controller = new AbortController();
+  #controller = new AbortController();
   #controlling: Promise<void> = Promise.resolve();
   #authority: Authority | null = null;
 
@@ -88,21 +120,43 @@ class TestEngine implements Engine {
 
   async start(): Promise<void> {
     this.#authority = await openAuthority(memorySettings(), systemClock);
-    this.#controlling = runController(
-      { client: this.client, log: this.log, ...(this.#options.caps ? { caps: this.#options.caps } : {}) },
-      this.#controller.signal,
-    );
-    for (const node of this.#options.nodes) await this.startAgent(node);
+    this.startController();
+    await Promise.all(this.#options.nodes.map((node) => this.startAgent(node)));
   }
 
   async stop(): Promise<void> {
     for (const node of [...this.#agents.keys()]) await this.stopAgent(node);
+    await this.stopController();
+  }
+
+  startController(): void {
+    const { caps } = this.#options;
+    this.#controller = new AbortController();
+    const crash = (point: string): void => {
+      const step = point.startsWith('before:') ? point.slice('before:'.length) : '';
+      if (this.held.has(step)) throw new FlockError('Unavailable', `the test holds ${step} back`);
+    };
+    this.#controlling = runController({ client: this.client, log: this.log, crash, ...(caps ? { caps } : {}) }, this.#controller.signal);
+  }
+
+  async stopController(): Promise<void> {
     this.#controller.abort();
     await this.#controlling;
   }
 
+  async letGo(): Promise<void> {
+    this.held.clear();
+    const annotations = { 'flock.dev/test': String(performance.now()) };
+    for (const { metadata } of (await this.client.list(Moves)).items)
+      await this.client.patch(Moves, metadata.name, { metadata: { annotations } });
+  }
+
+  disk(node: string): string {
+    return this.disks.get(node) ?? '';
+  }
+
   pool(node: string): string {
-    return join(this.disks.get(node) ?? '', 'pool');
+    return join(this.disk(node), 'pool');
   }
 
   #socket(node: string): string {
@@ -113,10 +167,11 @@ class TestEngine implements Engine {
     return localAgent(node, this.#socket(node));
   }
 
-  async startAgent(node: string): Promise<void> {
+  async startAgent(node: string, change: Partial<RunAgentOptions> = {}): Promise<void> {
     const stop = new AbortController();
-    const identity = await this.#identity(node);
+    const identity = await this.identity(node);
     await mkdir(this.pool(node), { recursive: true });
+    const running = Promise.withResolvers<void>();
     const done = runAgent(
       {
         node,
@@ -124,14 +179,29 @@ class TestEngine implements Engine {
         pools: [{ name: 'local', type: 'image', path: this.pool(node), ...this.#options.pool }],
         client: this.client,
         identity: () => identity,
-        log: this.log,
+        log: this.#toldWhenRunning(running.resolve),
         version: 'test',
         listen: { host: '127.0.0.1', port: 0 },
         progressMs: 100,
+        reportMs: 500,
+        ...this.#options.agent?.(node, this.client),
+        ...change,
       },
       stop.signal,
     );
+    done.catch(() => undefined);
+    await Promise.race([running.promise, done]);
     this.#agents.set(node, { stop, done });
+  }
+
+  #toldWhenRunning(tell: () => void): KeptLog {
+    return {
+      ...this.log,
+      info: (fields, message) => {
+        this.log.info(fields, message);
+        if (message === 'agent runs') tell();
+      },
+    };
   }
 
   async stopAgent(node: string): Promise<void> {
@@ -141,19 +211,53 @@ class TestEngine implements Engine {
     await running?.done;
   }
 
-  async #identity(node: string): Promise<NodeIdentity> {
+  async identity(node: string): Promise<NodeIdentity> {
     const authority = this.#authority as Authority;
     const { key, csr } = await requestCertificate();
-    const certificate = await authority.issueNode(csr, { node, uid: crypto.randomUUID() });
+    const record = await this.#nodeRecord(node);
+    const certificate = await authority.issueNode(csr, { node, uid: record.metadata.uid });
     return { cluster: authority.cluster, node, key, certificate, authority: authority.bundle };
+  }
+
+  async #nodeRecord(name: string): Promise<Stored<StorageNode>> {
+    try {
+      return await this.client.get(StorageNodes, name);
+    } catch (error) {
+      if (!isReason(error, 'NotFound')) throw error;
+      return this.client.create(StorageNodes, { apiVersion: GROUP_VERSION, kind: 'StorageNode', metadata: { name } });
+    }
   }
 
   createVolume(name: string, spec: VolumeSpec): Promise<Stored<Volume>> {
     return this.client.create(Volumes, { apiVersion: GROUP_VERSION, kind: 'Volume', metadata: { name }, spec });
   }
 
+  async volume(name: string, spec: VolumeSpec): Promise<Stored<Volume>> {
+    await this.createVolume(name, spec);
+    return this.until(Volumes, name, (volume) => volume.status?.phase === 'Available');
+  }
+
   createMove(name: string, spec: MoveSpec): Promise<Stored<Move>> {
     return this.client.create(Moves, { apiVersion: GROUP_VERSION, kind: 'Move', metadata: { name }, spec });
+  }
+
+  async mount(volume: string, at = join(this.folder, `at-${volume}`)): Promise<string> {
+    const { spec } = await this.client.get(Volumes, volume);
+    await (await this.agent(spec.node ?? '')).publish({ volume, target: at });
+    return at;
+  }
+
+  async unmount(volume: string): Promise<void> {
+    const { spec } = await this.client.get(Volumes, volume);
+    await (await this.agent(spec.node ?? '')).unpublish({ volume });
+  }
+
+  untilPhase(move: string, phase: NonNullable<NonNullable<Move['status']>['phase']>): Promise<Stored<Move>> {
+    return this.until(Moves, move, ({ status }) => status?.phase === phase);
+  }
+
+  untilBlocked(move: string, reason: string): Promise<Stored<Move>> {
+    return this.until(Moves, move, ({ status }) => status?.obstacle?.reason === reason);
   }
 
   async until<T extends ApiObject>(kind: Kind<T>, name: string, isSo: (object: Stored<T>) => boolean): Promise<Stored<T>> {
@@ -179,5 +283,34 @@ class TestEngine implements Engine {
       if (event.type !== 'BOOKMARK') last = event.object;
     }
     throw new Error(`${kind.kind} ${name} did not go; it is ${JSON.stringify(last, null, 1)}`);
+  }
+
+  async events(about: string): Promise<Stored<Event>[]> {
+    return (await this.client.list(Events)).items.filter(({ involvedObject }) => involvedObject.name === about);
+  }
+
+  async endsClean(foreign: readonly string[] = []): Promise<void> {
+    await this.letGo();
+    for (const { metadata } of (await this.client.list(Volumes)).items) {
+      for (const node of this.#agents.keys()) await (await this.agent(node)).unpublish({ volume: metadata.name });
+      if (metadata.deletionTimestamp === undefined) await this.client.delete(Volumes, metadata.name);
+      await this.untilGone(Volumes, metadata.name);
+    }
+    for (const { metadata } of (await this.client.list(Moves)).items) await this.until(Moves, metadata.name, (move) => !isUnfinished(move));
+    for (const node of this.#options.nodes) await this.#holdsNothing(node, foreign);
+    const left = (await mounts()).map(({ target }) => target).filter((target) => target.startsWith(`${this.folder}/`));
+    assert.deepEqual(left, [], 'mounts are left');
+  }
+
+  async #holdsNothing(node: string, foreign: readonly string[]): Promise<void> {
+    const pool = this.pool(node);
+    const files = (await readdir(pool)).filter((file) => !file.startsWith('.flock-') && file !== 'journals' && !foreign.includes(file));
+    assert.deepEqual(files, [], `files are left in the pool of ${node}`);
+    assert.deepEqual(await readdir(join(pool, 'journals')), [], `journals are left in the pool of ${node}`);
+    const loops = (await loopDevices()).filter(({ file }) => file.startsWith(`${pool}/`));
+    assert.deepEqual(loops, [], `loop devices are left on ${node}`);
+    const lock = await tryLockFile(join(pool, '.flock-pool.lock'), 'exclusive');
+    assert.ok(lock, `the pool of ${node} is still locked`);
+    await lock.release();
   }
 }
