@@ -68,6 +68,8 @@ function programFor(context: Context): Command {
 /** The same manners for every command: throw instead of exiting, write where the context says. */
 function ours(command: Command, context: Context): Command {
   command
+    // An option belongs to the command that it follows: `server` and the commands below it have some of the same names.
+    .enablePositionalOptions()
     .exitOverride()
     .configureOutput({
       writeOut: (text) => context.out.write(text),

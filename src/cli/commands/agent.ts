@@ -58,7 +58,9 @@ async function agent(context: Context, options: Options): Promise<void> {
   const folder = resolve(options.dir);
   const pools = await poolsIn(options.pools);
   const log = logFor(context, 'agent');
-  const signal = context.interrupted;
+  // An agent that cannot run does not go on renewing a certificate.
+  const ended = new AbortController();
+  const signal = AbortSignal.any([context.interrupted, ended.signal]);
   // Loaded only here: what an agent needs would make every other command start slowly.
   const { runAgent } = await import('../../agent/main.ts');
   const { keepRenewed } = await import('../../api/node-identity.ts');
@@ -84,7 +86,9 @@ async function agent(context: Context, options: Options): Promise<void> {
       signal,
     );
   } finally {
+    ended.abort();
     client.close();
+    await identity.done;
   }
 }
 

@@ -20,7 +20,6 @@ interface ServerOptions {
 
 const PORT = 9806;
 
-/** With positional options: its own stand before the name of a command below it, which has some of the same names. */
 export function serverCommand(context: Context): Command {
   return command('server', {
     what: 'serve the records of a cluster: what kube-apiserver does where there is Kubernetes',
@@ -30,7 +29,6 @@ export function serverCommand(context: Context): Command {
       'flockctl server backup /srv/backup/flock.db',
     ],
   })
-    .enablePositionalOptions()
     .option('--dir <dir>', 'folder of the server: its database, with the keys of its authority, and kubeconfigs', '/var/lib/flock/server')
     .option('--listen <host:port>', 'where it is reached', listenArgument, { host: '127.0.0.1', port: PORT })
     .option('--host <name...>', 'further names or addresses that it is reached by')
