@@ -68,6 +68,7 @@ export function fakeMounts(of: Machine): Mounts {
     beBound: async (device, target) => mount(device, target, false),
     beGrown: async () => undefined,
     isMounted: async (target) => of.mounts.has(target),
+    beFlushed: async () => undefined,
   };
 }
 
@@ -167,7 +168,9 @@ async function copyBytes(from: { pool: Pool; copy: CopyName }, point: string, to
   await using writing = closing(await to.pool.open(to.copy, 'live', 'write'));
   const [there, here] = [Buffer.alloc(BLOCK), Buffer.alloc(BLOCK)];
   let sent = 0n;
-  for (let at = 0n; at < reading.handle.size; at += BigInt(BLOCK)) {
+  if (writing.handle.size < reading.handle.size)
+    throw new FlockError('NoSpace', `copy ${to.copy} is smaller than the volume: grow it first`);
+  for (const at of new Set([...(await used(from, point)), ...(await used(to, 'live'))])) {
     await reading.handle.read(there, at);
     await writing.handle.read(here, at);
     if (there.equals(here)) continue;
@@ -175,6 +178,14 @@ async function copyBytes(from: { pool: Pool; copy: CopyName }, point: string, to
     sent += BigInt(BLOCK);
   }
   return sent;
+}
+
+/** Where something was ever written. */
+async function used(of: { pool: Pool; copy: CopyName }, point: string): Promise<bigint[]> {
+  const blocks: bigint[] = [];
+  for await (const { offset, length } of of.pool.changed(of.copy, null, point))
+    for (let at = offset; at < offset + length; at += BigInt(BLOCK)) blocks.push(at);
+  return blocks;
 }
 
 const closing = <T extends { close(): Promise<void> }>(handle: T): { handle: T; [Symbol.asyncDispose](): Promise<void> } => ({
@@ -188,14 +199,15 @@ async function dirtyOf(from: { pool: Pool; copy: CopyName }, point: string): Pro
   return dirty;
 }
 
-/** All blocks as one text, to compare by. */
-export async function bytesOf(pool: Pool, copy: CopyName, point: string): Promise<string> {
+/** All that is written as one text, to compare by. */
+async function bytesOf(pool: Pool, copy: CopyName, point: string): Promise<string> {
   await using reading = closing(await pool.open(copy, point, 'read'));
   const buffer = Buffer.alloc(BLOCK);
   const blocks: string[] = [];
-  for (let at = 0n; at < reading.handle.size; at += BigInt(BLOCK)) {
+  for (const at of await used({ pool, copy }, point)) {
     await reading.handle.read(buffer, at);
-    blocks.push(buffer.toString('utf8').replaceAll('\0', ''));
+    const text = buffer.toString('utf8').replaceAll('\0', '');
+    if (text !== '') blocks.push(`${at}: ${text}`);
   }
   return blocks.join('|');
 }

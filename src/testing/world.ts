@@ -74,7 +74,8 @@ interface Life {
 }
 
 const DAY = 24 * 3_600_000;
-const LEAST = 16n * 4096n;
+/** The smallest that ext4 is made on. */
+const LEAST = 8n << 20n;
 
 export class World {
   readonly clock: FakeClock = fakeClock();
@@ -136,7 +137,7 @@ export class World {
     };
   }
 
-  /** Everything of it throws once the life is over; with chance, others act before each call. */
+  /** Everything of it throws once the life is over; with chance, others act before each call of an act (not of the long work beside it). */
   #mortal<T extends object>(who: string, life: Life, target: T, interrupted = false): T {
     const alive = (): void => {
       if (life.over) throw new Error(`${who} is dead`);
@@ -162,7 +163,11 @@ export class World {
     if (this.#busy.size > 2 || this.#chance() >= this.#options.interleave) return;
     const others = this.#actors().filter(({ name }) => name !== who && !this.#busy.has(name));
     const other = others[Math.floor(this.#chance() * others.length)];
-    if (other) await this.#act(other);
+    if (!other) return;
+    // It holds its locks: nobody who would wait for them may act now.
+    const wasBusy = this.#busy.has(who);
+    this.#busy.add(who);
+    await this.#act(other).finally(() => wasBusy || this.#busy.delete(who));
   }
 
   /** A view that a watch keeps, which may be behind: what it shows was true once, and never goes back. */
@@ -247,7 +252,8 @@ export class World {
       tell: (_about, type, reason, message) => void this.told.push(`${type} ${reason}: ${message}`),
       isLeaseFresh: () => !this.silent.has(node),
     };
-    this.#agents.set(node, agentOf(ports, pool, life, fakePublications(of)));
+    const beside = { ...ports, client: mortal(this.client) };
+    this.#agents.set(node, agentOf({ ports, beside, pool, life, publications: fakePublications(of) }));
   }
 
   #dial(from: string, to: string): Authorize {
@@ -459,7 +465,16 @@ function isUsed({ disk, mounts }: Machine, uid: string): boolean {
   return [...disk.copies.values()].some(({ device, label }) => label.volumeUid === uid && device !== null && devices.has(device));
 }
 
-function agentOf(ports: AgentPorts, pool: Pool, life: Life, publications: ReturnType<typeof fakePublications>): Agent {
+interface Parts {
+  ports: AgentPorts;
+  /** Of the long work beside the acts. */
+  beside: AgentPorts;
+  pool: Pool;
+  life: Life;
+  publications: ReturnType<typeof fakePublications>;
+}
+
+function agentOf({ ports, beside, pool, life, publications }: Parts): Agent {
   const lock = keyedLock();
   const seen = inventory(ports.pools);
   const copies = new Copies(ports, seen, publications);
@@ -470,9 +485,9 @@ function agentOf(ports: AgentPorts, pool: Pool, life: Life, publications: Return
     progressMs: 5_000,
     retry: { first: 1_000, longest: 30_000 },
   };
-  const transfers = new Transfers(ports, settings, () => undefined);
+  const transfers = new Transfers(beside, settings, () => undefined);
   const acts = new CopyActs(ports, { ...shared, transfers, publishing });
   const reconciler = new VolumeReconciler(ports, { ...shared, acts });
-  const authorize = authorizer(ports.client, ports.node, copies);
+  const authorize = authorizer(beside, copies);
   return { life, reconciler, publishing, transfers, copies, inventory: seen, pool, authorize };
 }
