@@ -78,7 +78,7 @@ const pattern = (line: string): RegExp =>
     `^ *${line
       .trim()
       .split('…')
-      .map((part) => RegExp.escape(part).replaceAll(/(\\x20|\s)+/gu, ' +'))
+      .map((part) => part.replaceAll(/[\\^$.*+?()[\]{}|]/gu, '\\$&').replaceAll(/ +/gu, ' +'))
       .join('.*')} *$`,
     'u',
   );
