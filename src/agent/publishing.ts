@@ -9,7 +9,7 @@ import type { Copies, LocalCopy } from './copies.ts';
 import type { Inventory } from './inventory.ts';
 import type { Lock } from './lock.ts';
 import type { AgentPorts } from './ports.ts';
-import type { Publications } from './publications.ts';
+import type { Publication, Publications } from './publications.ts';
 import { allMovesOf, freshVolume } from './records.ts';
 
 export interface PublishOrder {
@@ -39,7 +39,7 @@ export class Publishing {
   }
 
   /** Throws NotPermitted with the reason when rule 1 forbids it, InUse when the path is taken, and what the disk says. Safe to repeat. */
-  publish(order: PublishOrder): Promise<Published> {
+  async publish(order: PublishOrder): Promise<Published> {
     const target = pathOf(order.target);
     return this.#lock(objectName(order.volume), async () => {
       const local = await this.#allowed(order.volume);
@@ -51,19 +51,14 @@ export class Publishing {
       this.#inventory.touched(local.found.pool.name);
       this.#ports.crash('publish:attached');
       await this.#format(local, device);
-      await this.#publications.add(local.found.name, { target, readOnly: order.readOnly });
-      await this.#mount(local.found.label, device, target, order.readOnly).catch(async (error: unknown) => {
-        // Mounted and then failed is still in use.
-        if (!(await this.#ports.mounts.isMounted(target))) await this.#publications.remove(local.found.name, target);
-        throw error;
-      });
+      await this.#mount(local, device, { target, readOnly: order.readOnly });
       this.#ports.crash('publish:mounted');
       return { device, target };
     });
   }
 
   /** Ends every publication of the volume, or the one at `target`. Throws InUse, naming the holder. Safe to repeat. */
-  unpublish(order: { volume: string; target?: string }): Promise<void> {
+  async unpublish(order: { volume: string; target?: string }): Promise<void> {
     const target = order.target === undefined ? undefined : pathOf(order.target);
     return this.#lock(objectName(order.volume), async () => {
       for (const { found } of (await this.#copies.all()).filter(({ seen }) => seen.label.volume === order.volume)) {
@@ -114,12 +109,24 @@ export class Publishing {
     if (!found.label.formatted) await this.#copies.relabel(found, { formatted: true });
   }
 
-  async #mount(label: CopyLabel, device: string, target: string, readOnly: boolean): Promise<void> {
+  async #mount({ found }: LocalCopy, device: string, wanted: Publication): Promise<void> {
+    const before = this.#publications.of(found.name).find(({ target }) => target === wanted.target);
+    await this.#publications.add(found.name, wanted);
+    try {
+      await this.#mountAt(found.label, device, wanted);
+    } catch (error) {
+      // What is mounted there since before stays in use.
+      await (before ? this.#publications.add(found.name, before) : this.#publications.remove(found.name, wanted.target));
+      throw error;
+    }
+    const { volumeMode, filesystem } = found.label;
+    // It may have been grown while nobody had it mounted. When this fails, it is mounted, and in use, all the same.
+    if (volumeMode === 'Filesystem' && !wanted.readOnly) await this.#ports.mounts.beGrown(device, wanted.target, filesystem);
+  }
+
+  async #mountAt({ volumeMode, filesystem }: CopyLabel, device: string, { target, readOnly }: Publication): Promise<void> {
     const { mounts } = this.#ports;
-    if (label.volumeMode === 'Block') return mounts.beBound(device, target);
-    await mounts.beMounted(device, target, label.filesystem, readOnly);
-    // It may have been grown while nobody had it mounted.
-    if (!readOnly) await mounts.beGrown(device, target, label.filesystem);
+    await (volumeMode === 'Block' ? mounts.beBound(device, target) : mounts.beMounted(device, target, filesystem, readOnly));
   }
 }
 

@@ -21,6 +21,8 @@ export interface Machine {
   publications: Map<CopyName, Publication[]>;
   /** How often a filesystem was made. */
   formatted: number;
+  /** What a filesystem that is to grow answers instead. */
+  growthError: Error | null;
 }
 
 export const machine = (disk: MemoryDisk): Machine => ({
@@ -29,6 +31,7 @@ export const machine = (disk: MemoryDisk): Machine => ({
   journals: new Map(),
   publications: new Map(),
   formatted: 0,
+  growthError: null,
 });
 
 export function copyAt(disk: MemoryDisk, device: string): MemoryCopy {
@@ -46,7 +49,8 @@ export function fakeMounts(of: Machine): Mounts {
   const mount = (device: string, target: string, readOnly: boolean): void => {
     copyAt(of.disk, device);
     const there = of.mounts.get(target);
-    if (there && there.device !== device) throw new FlockError('InUse', `${target} is where ${there.device} is mounted`);
+    if (there && (there.device !== device || there.readOnly !== readOnly))
+      throw new FlockError('InUse', `${target} is where ${there.device} is mounted`);
     of.mounts.set(target, { device, readOnly });
   };
   return {
@@ -66,7 +70,9 @@ export function fakeMounts(of: Machine): Mounts {
     },
     beUnmounted: async (target) => void of.mounts.delete(target),
     beBound: async (device, target) => mount(device, target, false),
-    beGrown: async () => undefined,
+    beGrown: async () => {
+      if (of.growthError) throw of.growthError;
+    },
     isMounted: async (target) => of.mounts.has(target),
     beFlushed: async () => undefined,
   };
