@@ -156,3 +156,14 @@ test('more than fifty at once are written at five a second', async () => {
   await recorder.flush();
   assert.equal((await events()).length, 100);
 });
+
+test('who stops does not wait for the rate, nor for a server that is away', async () => {
+  const { recorder, events, setAway, log } = recording();
+  for (let n = 0; n < 100; n += 1) recorder.record(volume, 'Normal', `Reason${n}`, 'x');
+  await recorder.flush();
+  assert.equal((await events()).length, 100);
+  setAway(true);
+  recorder.record(volume, 'Normal', 'Stopped', 'x');
+  await recorder.flush();
+  assert.match(log.lines.at(-1)?.message ?? '', /an event was lost/u);
+});

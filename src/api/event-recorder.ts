@@ -25,7 +25,7 @@ export type EventSubject = Pick<ApiObject, 'apiVersion' | 'kind' | 'metadata'>;
 export interface EventRecorder {
   /** `reason` in CamelCase, `message` a sentence. A `%` is written out: kubelets and sidecars take it for a format. */
   record(about: EventSubject, type: Event['type'], reason: string, message: string): void;
-  /** Resolves when all that was recorded is written, or given up. */
+  /** Resolves when all that was recorded is written, or given up: without pauses, for somebody is stopping. */
   flush(): Promise<void>;
 }
 
@@ -68,6 +68,8 @@ class BufferedRecorder implements EventRecorder {
   #filledAt: number;
   #writing: Promise<void> | null = null;
   #made = 0;
+  /** Somebody waits for the end: nothing is spread over time. */
+  #hurried = false;
   /** In a row. */
   #failures = 0;
 
@@ -105,7 +107,9 @@ class BufferedRecorder implements EventRecorder {
   }
 
   async flush(): Promise<void> {
+    this.#hurried = true;
     while (this.#writing !== null) await this.#writing;
+    this.#hurried = false;
   }
 
   #remembered(key: string): Told | null {
@@ -184,7 +188,7 @@ class BufferedRecorder implements EventRecorder {
   /** A server that is away for a moment is waited for; one that stays away is not. */
   async #failed(told: Told, more: number, error: unknown): Promise<void> {
     const { event } = told;
-    const again = isReason(error, 'Unavailable') && this.#failures < PATIENCE;
+    const again = isReason(error, 'Unavailable') && this.#failures < PATIENCE && !this.#hurried;
     if (!again) {
       this.#options.log.warn(
         { reason: event.reason, object: event.involvedObject.name, told: event.message },
@@ -216,6 +220,7 @@ class BufferedRecorder implements EventRecorder {
   }
 
   async #haveToken(): Promise<void> {
+    if (this.#hurried) return;
     const { clock } = this.#options;
     const now = clock.monotonic();
     this.#tokens = Math.min(BURST, this.#tokens + ((now - this.#filledAt) * RATE) / 1000);
