@@ -229,24 +229,23 @@ test('a source that cannot be reached while it is fenced is given back, and the 
   assert.deepEqual(await world.lost(), []);
 });
 
-test('the third fence without a proof fails the move, and the source is used on', async () => {
-  const world = await ready();
+/** Copied over a wire that works until the source is fenced, and then over none for too long. */
+async function fencedInVain(world: World): Promise<void> {
+  world.cut.clear();
+  for (let turns = 0; turns < 200 && world.move().status?.phase !== 'FinalDelta'; turns += 1) {
+    if (world.move().status?.phase === 'Fencing') world.cut.add('node-2>node-1');
+    await world.clock.advance(1_000);
+    await world.turn();
+  }
   world.cut.add('node-2>node-1');
-  await world.unpublish('node-1');
   await world.settle();
   await world.pass(TEN_MINUTES);
-  // Copied again over a wire that works, fenced again over one that does not.
-  for (let attempt = 1; attempt < 3; attempt += 1) {
-    world.cut.clear();
-    for (let turns = 0; turns < 200 && world.move().status?.phase !== 'FinalDelta'; turns += 1) {
-      if (world.move().status?.phase === 'Fencing') world.cut.add('node-2>node-1');
-      await world.clock.advance(1_000);
-      await world.turn();
-    }
-    world.cut.add('node-2>node-1');
-    await world.settle();
-    await world.pass(TEN_MINUTES);
-  }
+}
+
+test('the third fence without a proof fails the move, and the source is used on', async () => {
+  const world = await ready();
+  await world.unpublish('node-1');
+  for (let attempt = 1; attempt <= 3; attempt += 1) await fencedInVain(world);
   assert.equal(world.move().status?.phase, 'Failed');
   assert.match(world.move().status?.obstacle?.message ?? '', /^the last delta was not proven within 600 s, 3 times/u);
   assert.match(world.copies().join(), /^node-1 active \d$/u);

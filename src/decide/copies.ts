@@ -277,12 +277,19 @@ function filling(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): Co
   const move = fillingMove(seen, copy.id);
   if (!move) return discard(copy);
   if (phaseOf(move) === 'Cancelling') return mayStillCommit(move, volume) ? null : discard(copy);
-  // It was grown between the acceptance and the growth that its agent had begun.
-  const size = sourceSize(volume);
-  if (size > copy.size && !isFencing(move)) return { step: 'grow', copy: copy.id, size };
+  return outgrown(move, volume, copy) ?? filledBy(move, copy);
+}
+
+function filledBy(move: Stored<Move>, copy: CopyOnDisk): CopyStep | null {
   if (phaseOf(move) === 'Reserving')
     return move.status?.incoming?.reserved ? null : { step: 'reserved', copy: copy.id, move: move.metadata.name };
   return PULLED.includes(phaseOf(move)) && !isPulled(move) ? pull(move, copy) : null;
+}
+
+/** The source's agent had begun to grow it when the move was accepted. */
+function outgrown(move: Move, volume: Volume, copy: CopyOnDisk): CopyStep | null {
+  const size = sourceSize(volume);
+  return size > copy.size && !isFencing(move) ? { step: 'grow', copy: copy.id, size } : null;
 }
 
 /** A controller that does not know of the cancel yet could commit, until the abort's swap: its target must be there then. */

@@ -54,7 +54,7 @@ export interface Death {
 
 interface Actor {
   name: string;
-  act(): Promise<void>;
+  act: () => Promise<void>;
 }
 
 interface Agent {
@@ -90,6 +90,8 @@ export class World {
   readonly passed = new Map<string, number>();
   /** What an application was told is written: block by block. */
   readonly acknowledged = new Map<bigint, string>();
+  /** Watches of whoever starts now have not told of any move yet. */
+  watchesAreEmpty = false;
   /** Pairs `a>b` of nodes that do not reach each other. */
   readonly cut = new Set<string>();
   readonly silent = new Set<string>();
@@ -234,7 +236,7 @@ export class World {
     const of = this.machine(node);
     const mortal = <T extends object>(target: T): T => this.#mortal(node, life, target);
     const pool = mortal(new MemoryPool({ name: 'local', disk: of.disk, points: this.#options.points, journals: '/journals' }) as Pool);
-    const moves = this.#view(() => this.moves());
+    const moves = this.#view(() => (this.watchesAreEmpty ? [] : this.moves()));
     const ports: AgentPorts = {
       node,
       client: this.#mortal(node, life, this.client, true),

@@ -1,0 +1,76 @@
+// The agent's small parts: its lock, its file of publications, the differences it writes, what it knows of its pools.
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { memoryDisk, MemoryPool } from '../pools/memory.ts';
+import { temporaryFolder } from '../testing/folders.ts';
+import { aCopy } from '../testing/labels.ts';
+import { inventory } from './inventory.ts';
+import { keyedLock } from './lock.ts';
+import { openPublications } from './publications.ts';
+import { difference } from './records.ts';
+
+test('one key is worked on by one at a time, in order, also after an error; other keys do not wait', async () => {
+  const lock = keyedLock();
+  const steps: string[] = [];
+  const first = Promise.withResolvers<void>();
+  const one = lock('a', async () => {
+    steps.push('a1 begins');
+    await first.promise;
+    throw new Error('a1 failed');
+  });
+  const two = lock('a', async () => steps.push('a2'));
+  await lock('b', async () => steps.push('b'));
+  assert.deepEqual(steps, ['a1 begins', 'b']);
+  first.resolve();
+  await assert.rejects(one, /a1 failed/u);
+  await two;
+  assert.deepEqual(steps, ['a1 begins', 'b', 'a2']);
+});
+
+test('a difference names what changed, null for what went away, and is null when there is none', () => {
+  assert.equal(difference({ a: 1, b: [1] }, { a: 1, b: [1] }), null);
+  assert.deepEqual(difference({ a: 1, b: [1], c: 1 }, { a: 2, b: [1] }), { a: 2, c: null });
+  assert.deepEqual(difference(undefined, { a: 1 }), { a: 1 });
+});
+
+test('publications outlive the agent, those that are not mounted any more are forgotten', async (t) => {
+  const file = join(await temporaryFolder(t), 'publications.json');
+  const mounted = new Set(['/one', '/two']);
+  const mounts = { isMounted: async (target: string) => mounted.has(target) };
+  const before = await openPublications(file, mounts);
+  await before.add('copy', { target: '/one', readOnly: false });
+  await before.add('copy', { target: '/two', readOnly: true });
+  await before.add('copy', { target: '/one', readOnly: true });
+  assert.equal(before.at('/one'), 'copy');
+  mounted.delete('/two');
+  const after = await openPublications(file, mounts);
+  assert.deepEqual(after.of('copy'), [{ target: '/one', readOnly: true }]);
+  await after.remove('copy', '/one');
+  assert.equal(after.at('/one'), null);
+  assert.deepEqual((await openPublications(file, mounts)).of('copy'), []);
+});
+
+test('a file of publications that cannot be read is an error that names it, not an empty one', async (t) => {
+  const file = join(await temporaryFolder(t), 'publications.json');
+  await writeFile(file, '{"half":');
+  await assert.rejects(openPublications(file, { isMounted: async () => true }), { reason: 'Corrupt', message: new RegExp(file, 'u') });
+});
+
+test('a pool that cannot be read shows neither copies nor their absence, until it is looked at again', async () => {
+  const disk = memoryDisk('one', 1n << 30n);
+  const pool = new MemoryPool({ name: 'local', disk });
+  const seen = inventory(new Map([['local', pool]]));
+  const { name, label } = aCopy();
+  await pool.create(name, 4096n, label);
+  assert.equal((await seen.copies()).length, 1);
+  disk.gone = 'another mount';
+  assert.equal((await seen.copies()).length, 1, 'as last looked at');
+  seen.touched('local');
+  assert.deepEqual([await seen.copies(), [...(await seen.readable())]], [[], []]);
+  assert.match((await seen.problems()).get('local') ?? '', /another mount/u);
+  disk.gone = null;
+  seen.touched('local');
+  assert.equal((await seen.copies()).length, 1);
+});
