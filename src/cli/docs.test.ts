@@ -53,16 +53,17 @@ async function play(t: TestContext, commands: readonly string[]): Promise<string
   const output = openSync(file, 'w');
   const env = { ...process.env, TMPDIR: folder, XDG_STATE_HOME: join(folder, 'state'), FLOCK_SERVER: '', FLOCK_KUBECONFIG: '' };
   const shell = spawn('bash', ['-c', script], { cwd: PACKAGE_ROOT, env, detached: true, stdio: ['ignore', output, output] });
-  t.after(async () => {
+  try {
+    const code = await new Promise((resolve) => shell.on('exit', resolve));
+    const text = readFileSync(file, 'utf8');
+    assert.equal(code, 0, `${commands[Number(code) - 1] ?? 'the shell'} failed:\n${text.replaceAll(MARK, '')}`);
+    return text.split(`\n${MARK}`).slice(1);
+  } finally {
     closeSync(output);
-    // Whatever it left in the background.
+    // Whatever it left in the background; and before the folder goes, which knows what runs.
     if (shell.pid !== undefined && isGroup(shell.pid)) process.kill(-shell.pid, 'SIGKILL');
     for (const cluster of globSync('*/cluster', { cwd: folder })) await bringDown(join(folder, cluster), true, systemClock);
-  });
-  const code = await new Promise((resolve) => shell.on('exit', resolve));
-  const text = readFileSync(file, 'utf8');
-  assert.equal(code, 0, `${commands[Number(code) - 1] ?? 'the shell'} failed:\n${text.replaceAll(MARK, '')}`);
-  return text.split(`\n${MARK}`).slice(1);
+  }
 }
 
 function isGroup(pid: number): boolean {
