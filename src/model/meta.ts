@@ -6,7 +6,7 @@ export const GROUP = 'flock.dev';
 export const VERSION = 'v1alpha1';
 export const GROUP_VERSION = `${GROUP}/${VERSION}`;
 
-/** Where Leases and the Events of cluster-scoped objects live. */
+/** Where Leases live. Events of cluster-scoped objects live in `default`, as kube-apiserver wants it. */
 export const SYSTEM_NAMESPACE = 'flock-system';
 
 export interface OwnerReference {
