@@ -1,6 +1,7 @@
 // Carrying out one step of decide/copies.ts. Each is safe to repeat; where two things are written, docs/moves.md says in which order.
 import { commitPoint, type CopyStep } from '../decide/copies.ts';
 import { saysSame, withSince } from '../decide/observed.ts';
+import { checkFilesystemSize } from '../host/format.ts';
 import { timestamp } from '../model/clock.ts';
 import { FlockError } from '../model/errors.ts';
 import type { CopyLabel } from '../model/label.ts';
@@ -60,6 +61,7 @@ export class CopyActs {
     const pool = this.#ports.pools.get(step.pool);
     if (!pool) throw new FlockError('NotFound', `node ${this.#ports.node} has no pool "${step.pool}"`);
     const label = labelOf(uid, step, volume(world));
+    if (label.volumeMode === 'Filesystem' && step.role === 'active') checkFilesystemSize(label.filesystem, step.size);
     try {
       await pool.verify();
       await pool.create(nameOf(uid, step.copy), step.size, label);

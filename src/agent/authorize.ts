@@ -1,11 +1,11 @@
 // Whom this node serves a copy's bytes: only the node that a fresh read of the Move names, and only in a phase that copies (rule 9).
-import type { Client } from '../api/client.ts';
 import { phaseOf } from '../decide/observed.ts';
 import { FlockError } from '../model/errors.ts';
 import { printable } from '../model/names.ts';
 import type { Move, MovePhase } from '../model/move.ts';
 import type { Authorize, Hello, Offer } from '../transfer/transfer.ts';
 import type { Copies, LocalCopy } from './copies.ts';
+import type { AgentPorts } from './ports.ts';
 import { freshMove } from './records.ts';
 
 const PHASES: { [P in Hello['purpose']]: readonly MovePhase[] } = {
@@ -13,13 +13,19 @@ const PHASES: { [P in Hello['purpose']]: readonly MovePhase[] } = {
   scrub: ['Published', 'Retaining'],
 };
 
-export function authorizer(client: Client, node: string, copies: Copies): Authorize {
+export function authorizer(ports: Pick<AgentPorts, 'client' | 'node' | 'mounts'>, copies: Copies): Authorize {
+  const { client, node, mounts } = ports;
   return async (hello, peer) => {
     const move = await freshMove(client, hello.move);
     if (!move) throw new FlockError('NotFound', `there is no move ${printable(hello.move)}`);
     const why = whyNot(hello, peer.node, node, move);
     if (why) throw new FlockError('Forbidden', `node ${peer.node} is not served for move ${printable(hello.move)}: ${why}`);
-    return offer(hello, await copies.one(hello.volumeUid, hello.copy));
+    const local = await copies.one(hello.volumeUid, hello.copy);
+    const flush = async (): Promise<void> => {
+      // As it is then, not as it is now: a volume may be mounted during the round.
+      for (const target of (await copies.one(hello.volumeUid, hello.copy)).seen.published) await mounts.beFlushed(target);
+    };
+    return { ...offer(hello, local), flush };
   };
 }
 

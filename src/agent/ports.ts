@@ -20,6 +20,8 @@ export interface Mounts {
   /** The mounted filesystem fills its device. */
   beGrown(device: string, target: string, filesystem: Filesystem): Promise<void>;
   isMounted(target: string): Promise<boolean>;
+  /** What was written at `target` so far is on its device. */
+  beFlushed(target: string): Promise<void>;
 }
 
 /** The transfer's target side. */

@@ -115,8 +115,9 @@ export class SourceRound {
   /** Bytes that changed since the round's point, null where the pool cannot tell. */
   async dirty(): Promise<number | null> {
     const { point } = this.manifest.head;
-    const { pool, copy } = this.#served.offer;
+    const { pool, copy, flush } = this.#served.offer;
     if (point === 'live') return null;
+    await flush?.();
     const spans = await spansOf(pool.changed(copy, point, 'live'), Number.MAX_SAFE_INTEGER);
     return spans.reduce((total, { length }) => total + length, 0);
   }
@@ -145,7 +146,9 @@ async function freeze({ offer, hello, memory, crash }: Served, order: PrepareMes
       'Conflict',
       `the copy ${offer.copy} is not fenced here: its bytes are not final yet; ask again once it is retired`,
     );
-  if (order.final || hello.purpose === 'scrub' || !offer.pool.points) return 'live';
+  if (order.final || hello.purpose === 'scrub') return 'live';
+  await offer.flush?.();
+  if (!offer.pool.points) return 'live';
   const point = pointOf(hello.moveUid, order.round);
   crash('transfer.source.freeze');
   await offer.pool.freeze(offer.copy, point);

@@ -32,6 +32,11 @@ export interface Offer {
   copy: CopyName;
   /** The copy is fenced: `live` may be served as the final state. */
   fenced: boolean;
+  /**
+   * What the application has written so far reaches the copy. Asked before a point is frozen and before changes are counted: else the rest
+   * would look small while it waits in the page cache, and the application would pay for it at the cut-over.
+   */
+  flush?: () => Promise<void>;
 }
 
 /** Throws a FlockError (Forbidden, Conflict, NotFound) to refuse; the peer is told its reason and message. */
