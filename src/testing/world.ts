@@ -39,7 +39,7 @@ export interface WorldOptions {
   points?: boolean;
   caps?: Partial<Caps>;
   seed?: number;
-  /** How likely somebody else acts between a look and a write, 0 to 1. */
+  /** Above 0 all act at once, and this is how likely each of their calls lets others go first, again and again, below 1. */
   interleave?: number;
   /** How likely a look at what is known shows what was known before, 0 to 1. */
   stale?: number;
@@ -99,7 +99,6 @@ export class World {
   readonly #options: Required<WorldOptions>;
   readonly #agents = new Map<string, Agent>();
   readonly #controllers = new Map<string, { life: Life; moves: MoveController; volumes: VolumeController }>();
-  readonly #busy = new Set<string>();
   #random: number;
 
   constructor(options: WorldOptions = {}) {
@@ -139,8 +138,8 @@ export class World {
     };
   }
 
-  /** Everything of it throws once the life is over; with chance, others act before each call of an act (not of the long work beside it). */
-  #mortal<T extends object>(who: string, life: Life, target: T, interrupted = false): T {
+  /** Everything of it throws once the life is over; a call that dawdles may find the world changed. */
+  #mortal<T extends object>(who: string, life: Life, target: T, dawdles = false): T {
     const alive = (): void => {
       if (life.over) throw new Error(`${who} is dead`);
     };
@@ -152,24 +151,20 @@ export class World {
           alive();
           return (value as (...all: unknown[]) => unknown).apply(of, given);
         };
-        if (!interrupted || key === 'watch') return call;
+        if (!dawdles || key === 'watch') return call;
         return async (...given: unknown[]): Promise<unknown> => {
-          await this.#interrupt(who);
+          await this.#dawdle();
           return call(...given);
         };
       },
     });
   }
 
-  async #interrupt(who: string): Promise<void> {
-    if (this.#busy.size > 2 || this.#chance() >= this.#options.interleave) return;
-    const others = this.#actors().filter(({ name }) => name !== who && !this.#busy.has(name));
-    const other = others[Math.floor(this.#chance() * others.length)];
-    if (!other) return;
-    // It holds its locks: nobody who would wait for them may act now.
-    const wasBusy = this.#busy.has(who);
-    this.#busy.add(who);
-    await this.#act(other).finally(() => wasBusy || this.#busy.delete(who));
+  /** So long that any of the others may come in between, as often as chance will have it. */
+  async #dawdle(): Promise<void> {
+    if (this.#options.interleave === 0) return;
+    while (this.#chance() < this.#options.interleave) await new Promise((resolve) => setImmediate(resolve));
+    this.check();
   }
 
   /** A view that a watch keeps, which may be behind: what it shows was true once, and never goes back. */
@@ -254,8 +249,7 @@ export class World {
       tell: (_about, type, reason, message) => void this.told.push(`${type} ${reason}: ${message}`),
       isLeaseFresh: () => !this.silent.has(node),
     };
-    const beside = { ...ports, client: mortal(this.client) };
-    this.#agents.set(node, agentOf({ ports, beside, pool, life, publications: fakePublications(of) }));
+    this.#agents.set(node, agentOf(ports, pool, life, fakePublications(of)));
   }
 
   #dial(from: string, to: string): Authorize {
@@ -302,13 +296,8 @@ export class World {
     }
   }
 
-  async #act({ name, act }: Actor): Promise<void> {
-    this.#busy.add(name);
-    try {
-      await act();
-    } finally {
-      this.#busy.delete(name);
-    }
+  async #act({ act }: Actor): Promise<void> {
+    await act();
     this.check();
   }
 
@@ -332,7 +321,8 @@ export class World {
 
   /** Everybody acts once. */
   async turn(): Promise<void> {
-    for (const actor of this.#actors()) await this.#act(actor);
+    if (this.#options.interleave > 0) await Promise.all(this.#actors().map((actor) => this.#act(actor)));
+    else for (const actor of this.#actors()) await this.#act(actor);
     await this.clock.settle();
     this.check();
   }
@@ -467,16 +457,7 @@ function isUsed({ disk, mounts }: Machine, uid: string): boolean {
   return [...disk.copies.values()].some(({ device, label }) => label.volumeUid === uid && device !== null && devices.has(device));
 }
 
-interface Parts {
-  ports: AgentPorts;
-  /** Of the long work beside the acts. */
-  beside: AgentPorts;
-  pool: Pool;
-  life: Life;
-  publications: ReturnType<typeof fakePublications>;
-}
-
-function agentOf({ ports, beside, pool, life, publications }: Parts): Agent {
+function agentOf(ports: AgentPorts, pool: Pool, life: Life, publications: ReturnType<typeof fakePublications>): Agent {
   const lock = keyedLock();
   const seen = inventory(ports.pools);
   const copies = new Copies(ports, seen, publications);
@@ -487,9 +468,9 @@ function agentOf({ ports, beside, pool, life, publications }: Parts): Agent {
     progressMs: 5_000,
     retry: { first: 1_000, longest: 30_000 },
   };
-  const transfers = new Transfers(beside, settings, () => undefined);
+  const transfers = new Transfers(ports, settings, () => undefined);
   const acts = new CopyActs(ports, { ...shared, transfers, publishing });
   const reconciler = new VolumeReconciler(ports, { ...shared, acts });
-  const authorize = authorizer(beside, copies);
+  const authorize = authorizer(ports, copies);
   return { life, reconciler, publishing, transfers, copies, inventory: seen, pool, authorize };
 }
