@@ -28,6 +28,7 @@ import { localAgent, type LocalAgent } from '../cli/agent-socket.ts';
 import { temporaryFilesystem, temporaryFolder, type FilesystemOrder, type Test } from './folders.ts';
 import { keptLog, type KeptLog } from './kept-log.ts';
 import { memorySettings } from './memory-settings.ts';
+import { afterwards } from './afterwards.ts';
 
 export interface Engine {
   client: Client;
@@ -87,7 +88,7 @@ export async function startEngine(t: Test, options: EngineOptions): Promise<Engi
   const engine = new TestEngine(options, await temporaryFolder(t));
   // Last in, first out: agents stop before their disks go.
   await Promise.all(options.nodes.map(async (node) => engine.disks.set(node, await diskOf(t, options))));
-  t.after(() => engine.stop());
+  afterwards(t, () => engine.stop());
   await engine.start();
   return engine;
 }
@@ -125,7 +126,7 @@ class TestEngine implements Engine {
   }
 
   async stop(): Promise<void> {
-    for (const node of [...this.#agents.keys()]) await this.stopAgent(node);
+    for (const node of this.#options.nodes) await this.stopAgent(node);
     await this.stopController();
   }
 
