@@ -7,10 +7,11 @@ import { test, type TestContext } from 'node:test';
 import { writeKubeconfig } from '../api/kubeconfig.ts';
 import { connectionFor } from './connection.ts';
 import { currentCluster, defaultDirectory, pointAt, pointAway } from './local/pointer.ts';
+import { afterwards } from '../testing/afterwards.ts';
 
 function state(t: TestContext): { folder: string; env: { [name: string]: string } } {
   const folder = mkdtempSync(join(tmpdir(), 'flock-connection-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+  afterwards(t, () => rmSync(folder, { recursive: true }));
   return { folder, env: { XDG_STATE_HOME: join(folder, 'state') } };
 }
 

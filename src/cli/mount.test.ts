@@ -8,6 +8,7 @@ import { test, type TestContext } from 'node:test';
 import type { Client } from '../api/client.ts';
 import { Volumes } from '../model/volume.ts';
 import { flockctl, putNode, putVolume, records } from '../testing/cli.ts';
+import { afterwards } from '../testing/afterwards.ts';
 
 interface Asked {
   path: string | undefined;
@@ -23,7 +24,7 @@ interface There {
 /** Records with volume db on node-1, whose agent answers on a socket with this. */
 async function nodeWithAgent(t: TestContext, answer: { status: number; body: string }): Promise<There> {
   const folder = await mkdtemp(join(tmpdir(), 'flock-mount-'));
-  t.after(() => rm(folder, { recursive: true, force: true }));
+  afterwards(t, () => rm(folder, { recursive: true, force: true }));
   const asked: Asked[] = [];
   const server = createServer((request, response) => {
     let text = '';
@@ -35,7 +36,7 @@ async function nodeWithAgent(t: TestContext, answer: { status: number; body: str
   });
   const socket = join(folder, 'agent.sock');
   await new Promise<void>((resolve) => server.listen(socket, resolve));
-  t.after(() => server.close());
+  afterwards(t, () => server.close());
   const client = records();
   await putNode(client, 'node-1', { socket });
   await putVolume(client, 'db');
@@ -96,7 +97,7 @@ test('an agent that has gone is unreachable', async (t) => {
   const left = join(folder, 'left.sock');
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(left, resolve));
-  t.after(() => server.close());
+  afterwards(t, () => server.close());
   await putNode(client, 'node-2', { socket: left });
   await putVolume(client, 'web', { spec: { node: 'node-2' } });
   server.on('connection', (socket) => socket.destroy());

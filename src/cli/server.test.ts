@@ -7,6 +7,7 @@ import { readKubeconfig } from '../api/kubeconfig.ts';
 import { systemClock } from '../model/clock.ts';
 import { flockctl, overHttp, start, whenWritten, type Invocation, type Ran } from '../testing/cli.ts';
 import { temporaryFolder } from '../testing/folders.ts';
+import { afterwards } from '../testing/afterwards.ts';
 
 interface Host {
   folder: string;
@@ -30,7 +31,7 @@ async function hosted(t: TestContext): Promise<Host> {
 /** Ended with the test, before its folder goes. */
 function begin(t: TestContext, words: string[], env: { [name: string]: string }): Invocation {
   const running = start(words, overHttp(env));
-  t.after(async () => {
+  afterwards(t, async () => {
     running.interrupt();
     await running.done;
   });

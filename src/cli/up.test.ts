@@ -16,6 +16,7 @@ import { bringDown } from './local/cluster.ts';
 import { readDescription } from './local/description.ts';
 import { layoutOf } from './local/layout.ts';
 import { PACKAGE_ROOT } from './version.ts';
+import { afterwards } from '../testing/afterwards.ts';
 
 interface Machine {
   folder: string;
@@ -28,7 +29,7 @@ interface Machine {
 async function machine(t: TestContext): Promise<Machine> {
   const folder = realpathSync(await temporaryFolder(t));
   const cluster = join(folder, 'cluster');
-  t.after(async () => {
+  afterwards(t, async () => {
     if (readDescription(layoutOf(cluster)) !== null) await bringDown(cluster, true, systemClock);
   });
   const around = overHttp({ XDG_STATE_HOME: join(folder, 'state'), PATH: process.env['PATH'] ?? '' });
@@ -125,7 +126,7 @@ test('a cluster whose port is taken does not come up, says why, and leaves nothi
   const port = readDescription(layoutOf(cluster))?.port;
   const taken = createServer();
   await new Promise<void>((resolve) => taken.listen(port, '127.0.0.1', resolve));
-  t.after(() => taken.close());
+  afterwards(t, () => taken.close());
   const ran = await flock('up');
   assert.equal(ran.code, 1);
   assert.match(ran.err, /server has ended; the end of .*server\.log:\n[^]*EADDRINUSE/u);

@@ -3,6 +3,7 @@ import { chmod, open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beAttached } from '../host/loop.ts';
 import { temporaryFolder, type Test } from './folders.ts';
+import { afterwards } from './afterwards.ts';
 
 /** A loop device over a new sparse file; both go after the test, and what is mounted from it. */
 export async function temporaryDevice(t: Test, size: bigint): Promise<{ device: string; file: string; folder: string }> {
@@ -26,6 +27,6 @@ export async function fakePrograms(t: Test, programs: { [name: string]: string }
   const restore = (): void => {
     process.env['PATH'] = before;
   };
-  t.after(async () => restore());
+  afterwards(t, async () => restore());
   return restore;
 }

@@ -10,6 +10,7 @@ import { startServer } from '../api/server.ts';
 import { MemoryTable } from '../api/table.ts';
 import { systemClock, type Clock } from '../model/clock.ts';
 import { keptLog } from './kept-log.ts';
+import { afterwards } from './afterwards.ts';
 
 export function testRecords(clock: Clock): { registry: Registry; client: Client } {
   const registry = new Registry({ table: new MemoryTable(), clock, uid: randomUUID });
@@ -31,6 +32,6 @@ export async function testServer(
     clock: systemClock,
     log: keptLog(),
   });
-  t.after(() => server.close());
+  afterwards(t, () => server.close());
   return server.address;
 }

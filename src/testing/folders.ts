@@ -5,11 +5,7 @@ import { join } from 'node:path';
 import { loopDevices } from '../host/loop.ts';
 import { mounts } from '../host/mounts.ts';
 import { run } from '../host/run.ts';
-
-/** What of node:test's context is needed. */
-export interface Test {
-  after(work: () => Promise<void>): void;
-}
+import { afterwards, type Test } from './afterwards.ts';
 
 const PREFIX = 'flock-test-';
 
@@ -19,7 +15,7 @@ export const needsRoot: string | false = process.getuid?.() === 0 ? false : 'nee
 export async function temporaryFolder(t: Test): Promise<string> {
   await sweepOnce();
   const folder = await mkdtemp(join(tmpdir(), `${PREFIX}${process.pid}-`));
-  t.after(() => tearDown(folder));
+  afterwards(t, () => tearDown(folder));
   return folder;
 }
 
@@ -111,3 +107,5 @@ async function unmountedOne(folder: string): Promise<boolean> {
 async function detachAll(folder: string): Promise<void> {
   for (const device of await loopsWithin(folder)) await run('losetup', ['--detach', device]);
 }
+
+export type { Test } from './afterwards.ts';

@@ -1,6 +1,7 @@
 // A TCP connection's man in the middle: counts, cuts, turns bits. Only *.test.ts import it.
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import type { Test } from './folders.ts';
+import { afterwards } from './afterwards.ts';
 
 export interface TcpProxy {
   port: number;
@@ -41,7 +42,7 @@ export async function aTcpProxy(t: Test, to: () => number): Promise<TcpProxy> {
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   proxy.port = (server.address() as AddressInfo).port;
-  t.after(async () => {
+  afterwards(t, async () => {
     for (const socket of sockets) socket.destroy();
     await new Promise((resolve) => server.close(resolve));
   });

@@ -23,6 +23,7 @@ import { temporaryFolder, type Test } from './folders.ts';
 import { aCluster } from './identities.ts';
 import { keptLog, type KeptLog } from './kept-log.ts';
 import { aCopy, VOLUME_UID } from './labels.ts';
+import { afterwards } from './afterwards.ts';
 
 export const MIB = 1024 * 1024;
 export const MOVE_UID = 'fedcba98-7654-4321-8fed-cba987654321';
@@ -104,7 +105,7 @@ export async function aRig(t: Test, options: RigOptions): Promise<Rig> {
     },
   };
   await rig.restartSource();
-  t.after(() => rig.server.close());
+  afterwards(t, () => rig.server.close());
   return rig;
 }
 
