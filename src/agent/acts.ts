@@ -178,7 +178,7 @@ export class CopyActs {
     await found.pool.verify();
     const size = await found.pool.grow(found.name, step.size);
     this.#inventory.touched(found.pool.name);
-    await this.#copies.relabel({ ...found, label: { ...found.label } }, { size: String(size) });
+    if (found.label.size !== String(size)) await this.#copies.relabel(found, { size: String(size) });
     await this.#publishing.growMounted(await this.#copies.one(uid, step.copy));
   }
 

@@ -17,6 +17,8 @@ export class Copies {
   readonly #inventory: Inventory;
   readonly #publications: Publications;
   readonly #holds = new Map<CopyName, Hold>();
+  /** Size up to which a copy's filesystem was seen to fill it, bytes. Forgotten with the process, and then looked at again. */
+  readonly #filled = new Map<CopyName, bigint>();
 
   constructor(ports: AgentPorts, inventory: Inventory, publications: Publications) {
     this.#ports = ports;
@@ -50,10 +52,21 @@ export class Copies {
       size,
       points,
       published: this.#publications.of(name).map(({ target }) => target),
+      unfilled: this.#isUnfilled(found),
       held: this.#holds.has(name),
       proof: journal,
     };
     return { found, seen };
+  }
+
+  #isUnfilled({ name, label, size }: FoundCopy): boolean {
+    const writable = this.#publications.of(name).some(({ readOnly }) => !readOnly);
+    return writable && label.volumeMode === 'Filesystem' && this.#filled.get(name) !== size;
+  }
+
+  /** Its filesystem fills it at this size. */
+  filled({ name, size }: FoundCopy): void {
+    this.#filled.set(name, size);
   }
 
   /** Writes the label to the disk itself. */

@@ -1,6 +1,7 @@
 // One node's agent over its disk and the records: what it serves, what it refuses, what it never makes again, and how it comes back.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { FlockError } from '../model/errors.ts';
 import { Moves } from '../model/move.ts';
 import { StorageNodes } from '../model/storage-node.ts';
 import { Volumes } from '../model/volume.ts';
@@ -85,14 +86,18 @@ test('another node does not serve it, nor one that lost its Lease', async () => 
   await assert.rejects(world.publish('node-1'), { reason: 'NotPermitted', message: /Lease/u });
 });
 
-test('a copy that was mounted and then failed to grow is still in use, and says so', async () => {
+test('a copy whose filesystem could not be grown is in use all the same, says why, and is grown later', async () => {
   const world = await placed();
-  world.machine('node-1').growthError = new Error('resize2fs failed');
-  await assert.rejects(world.publish('node-1'), /resize2fs failed/u);
+  world.machine('node-1').growthError = new FlockError('NotPermitted', 'resize2fs failed');
+  await world.publish('node-1');
+  await world.settle();
+  assert.equal(world.volume().status?.phase, 'Blocked');
+  assert.equal(world.volume().status?.obstacle?.message, 'resize2fs failed');
+  world.machine('node-1').growthError = null;
+  await world.unpublish('node-1');
+  await world.publish('node-1');
   await world.settle();
   assert.equal(world.volume().status?.phase, 'Published');
-  await world.unpublish('node-1');
-  assert.equal(world.machine('node-1').mounts.size, 0);
 });
 
 test('a repeated publish that is refused does not forget the mount that is there', async () => {

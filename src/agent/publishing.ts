@@ -2,7 +2,7 @@
 // served is decided in decide/copies.ts.
 import { isAbsolute, normalize } from 'node:path';
 import type { CopyLabel } from '../model/label.ts';
-import { FlockError, Invalid, isReason } from '../model/errors.ts';
+import { FlockError, Invalid, isReason, messageOf } from '../model/errors.ts';
 import { objectName, printable } from '../model/names.ts';
 import { whyNotPublish } from '../decide/copies.ts';
 import type { Copies, LocalCopy } from './copies.ts';
@@ -76,9 +76,10 @@ export class Publishing {
 
   /** After the device grew: the filesystem in it, where it is mounted. Blocks are left alone. */
   async growMounted({ found }: LocalCopy): Promise<void> {
-    const [first] = this.#publications.of(found.name);
+    const first = this.#publications.of(found.name).find(({ readOnly }) => !readOnly);
     if (!first || found.label.volumeMode === 'Block') return;
     await this.#ports.mounts.beGrown(await found.pool.attach(found.name), first.target, found.label.filesystem);
+    this.#copies.filled(found);
   }
 
   async #allowed(name: string): Promise<LocalCopy> {
@@ -109,7 +110,8 @@ export class Publishing {
     if (!found.label.formatted) await this.#copies.relabel(found, { formatted: true });
   }
 
-  async #mount({ found }: LocalCopy, device: string, wanted: Publication): Promise<void> {
+  async #mount(local: LocalCopy, device: string, wanted: Publication): Promise<void> {
+    const { found } = local;
     const before = this.#publications.of(found.name).find(({ target }) => target === wanted.target);
     await this.#publications.add(found.name, wanted);
     try {
@@ -119,9 +121,16 @@ export class Publishing {
       await (before ? this.#publications.add(found.name, before) : this.#publications.remove(found.name, wanted.target));
       throw error;
     }
-    const { volumeMode, filesystem } = found.label;
-    // It may have been grown while nobody had it mounted. When this fails, it is mounted, and in use, all the same.
-    if (volumeMode === 'Filesystem' && !wanted.readOnly) await this.#ports.mounts.beGrown(device, wanted.target, filesystem);
+    if (!wanted.readOnly) await this.#fill(local);
+  }
+
+  /** It may have been grown while nobody had it mounted. When this fails, it is in use all the same, and growing is tried again. */
+  async #fill(local: LocalCopy): Promise<void> {
+    try {
+      await this.growMounted(local);
+    } catch (error) {
+      this.#ports.log.warn({ volume: local.found.label.volume, error: messageOf(error) }, 'the filesystem does not fill its volume yet');
+    }
   }
 
   async #mountAt({ volumeMode, filesystem }: CopyLabel, device: string, { target, readOnly }: Publication): Promise<void> {

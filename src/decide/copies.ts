@@ -14,6 +14,8 @@ export interface CopyOnDisk {
   label: CopyLabel;
   size: bigint;
   published: readonly string[];
+  /** It is not proven that the filesystem mounted from it fills it. */
+  unfilled?: boolean;
   held: boolean;
   /** Names of its points in time, by roundPoint and commitPoint. */
   points: readonly string[];
@@ -196,7 +198,8 @@ function serving(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): Co
   );
   if (arrived && !isScrubbed(arrived)) return { step: 'scrub', copy: copy.id, move: arrived.metadata.name };
   const wanted = parseSize(volume.spec.size);
-  return wanted > copy.size && !leaving ? { step: 'grow', copy: copy.id, size: wanted } : null;
+  if (leaving || (wanted <= copy.size && !copy.unfilled)) return null;
+  return { step: 'grow', copy: copy.id, size: wanted > copy.size ? wanted : copy.size };
 }
 
 const isScrubbed = (move: Move): boolean =>
