@@ -1,14 +1,16 @@
 // An agent process: its parts from its options, and its end in order. Nothing is decided here.
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { backoffDelay } from '../api/backoff.ts';
 import type { Client } from '../api/client.ts';
 import { eventRecorder } from '../api/event-recorder.ts';
 import type { Log } from '../api/log.ts';
+import { DEFAULT_BACKOFF } from '../api/queue.ts';
 import { serveMetrics } from '../api/metrics-server.ts';
 import { hostAbilities } from '../host/probe.ts';
 import { systemClock } from '../model/clock.ts';
 import { killAt, type CrashPoint } from '../model/crash.ts';
-import { FlockError, isReason } from '../model/errors.ts';
+import { FlockError, isReason, messageOf } from '../model/errors.ts';
 import { nodeName } from '../model/names.ts';
 import { StorageNodes, type PoolStatus } from '../model/storage-node.ts';
 import { tryLockFile } from '../host/files.ts';
@@ -67,7 +69,7 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
   const recorder = eventRecorder({ client, component: 'flock-agent', instance: node, clock: systemClock, log });
   const metrics = agentMetrics(node);
   const abilities = await hostAbilities();
-  const recorded = await recordedPools(client, node);
+  const recorded = await recordedPools(options, signal);
   const pools = await NodePools.open({ configurations: options.pools, file: join(folder, 'pools.json'), recorded, crash });
   const address = transferAddress(options.listen.host, options.network);
   const listen = { host: address, port: options.listen.port };
@@ -109,11 +111,16 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
   log.info({ node }, 'agent stopped');
 }
 
-async function recordedPools(client: Client, node: string): Promise<{ [pool: string]: PoolStatus }> {
-  try {
-    return (await client.get(StorageNodes, node)).status?.pools ?? {};
-  } catch (error) {
-    if (isReason(error, 'NotFound')) return {};
-    throw error;
+/** Which disks the pools were on. A server that does not answer is waited for: a node that boots before it comes up by itself. */
+async function recordedPools({ client, node, log }: RunAgentOptions, signal: AbortSignal): Promise<{ [pool: string]: PoolStatus }> {
+  for (let failures = 0; ; failures += 1) {
+    try {
+      return (await client.get(StorageNodes, node)).status?.pools ?? {};
+    } catch (error) {
+      if (isReason(error, 'NotFound')) return {};
+      if (!isReason(error, 'Unavailable')) throw error;
+      log.warn({ node, failures }, `the agent waits for its server: ${messageOf(error)}`);
+      await systemClock.sleep(backoffDelay(failures, DEFAULT_BACKOFF, Math.random), signal);
+    }
   }
 }

@@ -7,7 +7,7 @@ import * as x509 from '@peculiar/x509';
 import type { Clock } from '../model/clock.ts';
 import { Invalid } from '../model/errors.ts';
 import { nodeName } from '../model/names.ts';
-import { ADMIN_GROUP, certificateOf, CONTROLLER_GROUP, NODE_GROUP, NODE_USER_PREFIX } from './peer.ts';
+import { ADMIN_GROUP, certificateOf, CONTROLLER_GROUP, NODE_GROUP, NODE_USER_PREFIX, type Certificate } from './peer.ts';
 import type { Settings } from './settings.ts';
 
 /** A node's certificate, as PEM. */
@@ -84,6 +84,15 @@ export class Authority {
 
   get fingerprints(): string[] {
     return this.#kept().generations.map(({ certificate }) => fingerprintOf(certificate));
+  }
+
+  /** One of this cluster's authorities signed it; whether it is valid at this time is not asked. */
+  issued(certificate: Certificate): boolean {
+    const signed = certificateOf(certificate);
+    return this.#kept().generations.some((generation) => {
+      const signer = certificateOf(generation.certificate);
+      return signed.checkIssued(signer) && signed.verify(signer.publicKey);
+    });
   }
 
   /**

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,6 +16,7 @@ import {
   fingerprintOf,
   openAuthority,
   renewIn,
+  type NodeIdentity,
   requestCertificate,
   type Authority,
   type Credentials,
@@ -213,7 +215,7 @@ test('renewals are for nodes of this cluster that show a valid certificate, invi
   const foreign = await peer(other);
   const refusals: [string, unknown, typeof own | null, string, RegExp][] = [
     ['/renew', { csr }, null, 'Unauthorized', /enrol this host again/u],
-    ['/renew', { csr }, foreign, 'Forbidden', /is of cluster/u],
+    ['/renew', { csr }, foreign, 'Unauthorized', /of this authority/u],
     ['/renew', { csr }, admin, 'Unauthorized', /not a node's/u],
     ['/renew', {}, own, 'Invalid', /no text csr/u],
     ['/enrol', null, null, 'Invalid', /no text token/u],
@@ -279,6 +281,44 @@ async function eventually(clock: ReturnType<typeof fakeClock>, holds: () => bool
     await clock.settle();
   }
 }
+
+test('a node that was off for longer than its certificate lived comes back by itself, unless it was removed or long forgotten', async (t) => {
+  const DAY = 24 * 3_600_000;
+  const settings = memorySettings();
+  const longAgo = await openAuthority(settings, fakeClock(Date.now() - 100 * DAY));
+  const lately = await openAuthority(settings, fakeClock(Date.now() - 3 * DAY));
+  const authority = await openAuthority(settings, systemClock);
+  const stranger = await openAuthority(memorySettings(), fakeClock(Date.now() - 3 * DAY));
+  const records = testRecords(systemClock);
+  const server = await testServer(t, authority, records);
+  const { uid } = (await records.client.create(StorageNodes, storageNode('node-1'))).metadata;
+  const identityFrom = async (issuer: Authority, of: string): Promise<NodeIdentity> => {
+    const { key, csr } = await requestCertificate();
+    const certificate = await issuer.issueNode(csr, { node: 'node-1', uid: of });
+    return { cluster: issuer.cluster, node: 'node-1', key, certificate, authority: authority.bundle };
+  };
+  const file = join(folderOf(t), 'identity.json');
+  const expired = await identityFrom(lately, uid);
+  await writeIdentity(file, expired);
+  const stop = new AbortController();
+  const kept = await keepRenewed(file, { server, clock: systemClock, random: Math.random, log: keptLog(), signal: stop.signal });
+  stop.abort();
+  await kept.done;
+  assert.ok(certificateOf(kept.current().certificate).validToDate.getTime() > Date.now());
+  assert.equal(nodeOf(kept.current().certificate).uid, uid);
+  const refused: [string, NodeIdentity, RegExp][] = [
+    ['long ago', await identityFrom(longAgo, uid), /has expired long ago, .*enrol it again/u],
+    ['another node of that name', await identityFrom(lately, randomUUID()), /its certificate is revoked/u],
+    ['another authority', await identityFrom(stranger, uid), /of this authority/u],
+  ];
+  for (const [title, identity, message] of refused) {
+    const connection = connectTo({ server, identity: () => identity, authority: () => authority.bundle });
+    const { csr } = await requestCertificate();
+    await assert.rejects(connection.demand({ method: 'POST', path: '/renew', body: { csr } }), { message }, title);
+    connection.close();
+  }
+  await assert.rejects(clientOf(t, server, expired).list(StorageNodes), { reason: 'Unauthorized' });
+});
 
 test('a renewal that fails is tried again, and brings the new bundle of authorities', async (t) => {
   const clock = fakeClock(Date.now());

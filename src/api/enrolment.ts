@@ -10,8 +10,15 @@ import type { Authority } from './certificates.ts';
 import type { Client } from './client.ts';
 import { ADMIN_GROUP, certificateOf, NODE_GROUP, nodeOf, userOf, type Certificate, type Peer } from './peer.ts';
 
+/** Who asks: `shown` is the certificate whose key the caller proved to hold, valid or not; `peer` is who that makes it, if it is valid. */
+export interface RouteRequest {
+  body: unknown;
+  peer: Peer | null;
+  shown?: Certificate | null;
+}
+
 /** What the server serves beside the records: POST, JSON in, JSON out; a FlockError thrown is the refusal. */
-export type Routes = { [path: string]: (request: { body: unknown; peer: Peer | null }) => Promise<object> };
+export type Routes = { [path: string]: (request: RouteRequest) => Promise<object> };
 
 /** What a host is given: its identity less the key, which never leaves it. */
 export interface Enrolled {
@@ -97,7 +104,7 @@ export function enrolmentRoutes(authority: Authority, records: Client): Routes {
   return {
     '/authority': async () => ({ cluster: authority.cluster, authority: authority.bundle }),
     '/enrol': ({ body }) => enrol(authority, records, texts(body, 'token', 'csr', 'node')),
-    '/renew': ({ body, peer }) => renew(authority, records, { ...texts(body, 'csr'), peer }),
+    '/renew': ({ body, peer, shown }) => renew(authority, records, { ...texts(body, 'csr'), shown: peer?.certificate ?? shown ?? null }),
     '/invite': async ({ body, peer }) => {
       if (!peer?.groups.includes(ADMIN_GROUP))
         throw new FlockError('Forbidden', 'only an admin may invite: use the kubeconfig that flockctl up wrote');
@@ -172,20 +179,28 @@ function spend({ settings }: Authority, hash: string, node: string): void {
   settings.put(OVER + hash, JSON.stringify({ ...(JSON.parse(text) as Invitation), usedBy: node } satisfies Invitation));
 }
 
-async function renew(authority: Authority, records: Client, asked: { csr: string; peer: Peer | null }): Promise<Enrolled> {
-  const { certificate } = asked.peer ?? { certificate: null };
-  if (certificate === null)
-    throw new FlockError('Unauthorized', 'a certificate is renewed for who shows a valid one: enrol this host again with an invitation');
+/**
+ * A node that was off, or could not reach the server, for longer than its certificate's life comes back by itself: what lets a node in is its
+ * StorageNode, and the key it holds. Only a certificate that ran out long ago is a stranger's.
+ */
+const LATEST_RENEWAL = 90 * 24 * 3_600_000;
+
+async function renew(authority: Authority, records: Client, asked: { csr: string; shown: Certificate | null }): Promise<Enrolled> {
+  const certificate = asked.shown;
+  if (certificate === null || !authority.issued(certificate))
+    throw new FlockError(
+      'Unauthorized',
+      'a certificate is renewed for who shows one of this authority: enrol this host again with an invitation',
+    );
   const { cluster, node, uid } = nodeOf(certificate);
   if (cluster !== authority.cluster)
     throw new FlockError('Forbidden', `node ${node} is of cluster ${cluster}, this is ${authority.cluster}`);
-  // The connection may be older than the end of its certificate.
-  if (certificateOf(certificate).validToDate.getTime() <= authority.clock.now()) {
+  const { validToDate } = certificateOf(certificate);
+  if (validToDate.getTime() + LATEST_RENEWAL <= authority.clock.now())
     throw new FlockError(
       'Unauthorized',
-      `the certificate of node ${node} has expired: enrol it again (flockctl server invite --node ${node})`,
+      `the certificate of node ${node} has expired long ago, at ${validToDate.toISOString()}: enrol it again (flockctl server invite --node ${node})`,
     );
-  }
   if (uid === null || (await isRevoked(records, certificate))) throw revoked(node);
   return enrolled(authority, asked.csr, { node, uid });
 }

@@ -118,7 +118,10 @@ const RETRY = { first: 5_000, longest: 600_000 };
 /** A machine that slept wakes up with timers that did not run: look at the wall clock at least this often, ms. */
 const LOOK = 15 * 60_000;
 
-/** Keeps the identity in `file` renewed until the signal aborts: at two thirds of its life, then again and again until it succeeded. */
+/**
+ * Keeps the identity in `file` renewed until the signal aborts: at two thirds of its life, then again and again until it succeeded. One that
+ * has run out is renewed before this resolves, however long that takes: nobody would let its bearer in.
+ */
 export async function keepRenewed(file: string, options: RenewalOptions): Promise<RenewedIdentity> {
   let identity = await readIdentity(file);
   const current = (): NodeIdentity => identity;
@@ -135,7 +138,10 @@ export async function keepRenewed(file: string, options: RenewalOptions): Promis
     await writeIdentity(file, next);
     identity = next;
   };
-  const done = renewForEver(current, renewed, options).finally(() => connection.close());
+  const renewal = { current, renewed, failures: 0 };
+  const { signal, clock } = options;
+  while (isOver(identity, clock) && !signal.aborted) await attempt(renewal, options);
+  const done = renewForEver(renewal, options).finally(() => connection.close());
   return { current, done };
 }
 
@@ -145,28 +151,35 @@ async function renewOnce(connection: Connection, { node }: NodeIdentity): Promis
   return soundIdentity(connection.server, { ...answer, key }, node);
 }
 
-async function renewForEver(current: () => NodeIdentity, renewed: () => Promise<void>, options: RenewalOptions): Promise<void> {
-  const { clock, log, signal, random } = options;
-  let failures = 0;
-  const attempt = async (): Promise<void> => {
-    try {
-      await renewed();
-      failures = 0;
-      log.info({ node: current().node }, 'the certificate was renewed');
-    } catch (error) {
-      const delay = isReason(error, 'Forbidden') ? RETRY.longest : backoffDelay(failures, RETRY, random);
-      failures += 1;
-      const until = certificateOf(current().certificate).validTo;
-      log.warn({ node: current().node, failures, until }, `the certificate could not be renewed: ${messageOf(error)}`);
-      await clock.sleep(delay, signal);
-    }
-  };
+interface Renewal {
+  current: () => NodeIdentity;
+  renewed: () => Promise<void>;
+  /** In a row. */
+  failures: number;
+}
+
+const isOver = ({ certificate }: NodeIdentity, clock: Clock): boolean => certificateOf(certificate).validToDate.getTime() <= clock.now();
+
+/** One try, and after a failure a pause, which the signal ends. */
+async function attempt(renewal: Renewal, { clock, log, signal, random }: RenewalOptions): Promise<void> {
+  try {
+    await renewal.renewed();
+    renewal.failures = 0;
+    log.info({ node: renewal.current().node }, 'the certificate was renewed');
+  } catch (error) {
+    const delay = isReason(error, 'Forbidden') ? RETRY.longest : backoffDelay(renewal.failures, RETRY, random);
+    renewal.failures += 1;
+    const { node, certificate } = renewal.current();
+    const until = certificateOf(certificate).validTo;
+    log.warn({ node, failures: renewal.failures, until }, `the certificate could not be renewed: ${messageOf(error)}`);
+    await clock.sleep(delay, signal).catch(() => undefined);
+  }
+}
+
+async function renewForEver(renewal: Renewal, options: RenewalOptions): Promise<void> {
+  const { clock, signal } = options;
   while (!signal.aborted) {
-    try {
-      const left = renewIn(current().certificate, clock);
-      await (left > 0 ? clock.sleep(Math.min(left, LOOK), signal) : attempt());
-    } catch (error) {
-      if (!signal.aborted) throw error;
-    }
+    const left = renewIn(renewal.current().certificate, clock);
+    await (left > 0 ? clock.sleep(Math.min(left, LOOK), signal).catch(() => undefined) : attempt(renewal, options));
   }
 }

@@ -64,6 +64,8 @@ interface Caller {
   reason: string;
   /** ms since 1970. */
   validUntil: number;
+  /** What was shown, valid or not. */
+  shown: Certificate | null;
 }
 
 const secureContext = ({ certificate, key, authority }: ServerTls): object => ({
@@ -75,13 +77,14 @@ const secureContext = ({ certificate, key, authority }: ServerTls): object => ({
 
 function callerOf(socket: TLSSocket): Caller {
   const shown = socket.getPeerCertificate(true);
-  if (!shown.raw) return { peer: null, reason: 'no client certificate was shown', validUntil: Infinity };
-  if (!socket.authorized) {
-    return { peer: null, reason: `the client certificate does not count: ${String(socket.authorizationError)}`, validUntil: Infinity };
-  }
+  const nobody = { peer: null, validUntil: Infinity };
+  if (!shown.raw) return { ...nobody, reason: 'no client certificate was shown', shown: null };
   const certificate = { raw: shown.raw };
+  if (!socket.authorized)
+    return { ...nobody, reason: `the client certificate does not count: ${String(socket.authorizationError)}`, shown: certificate };
   const { user, groups } = userOf(certificate);
-  return { peer: { user, groups, certificate }, reason: '', validUntil: certificateOf(certificate).validToDate.getTime() };
+  const validUntil = certificateOf(certificate).validToDate.getTime();
+  return { peer: { user, groups, certificate }, reason: '', validUntil, shown: certificate };
 }
 
 /** As it was sent: a path that climbs is nobody's, and is not made into another one. */
@@ -129,7 +132,10 @@ class Server {
     const { pathname, searchParams } = targetOf(request);
     if (HEALTH.has(pathname)) return { code: 200, text: 'ok' };
     const route = this.#routes.get(pathname);
-    if (route) return { code: 200, body: await route({ body: await bodyOf(request), peer: this.#caller(request).peer }) };
+    if (route) {
+      const { peer, shown } = this.#caller(request);
+      return { code: 200, body: await route({ body: await bodyOf(request), peer, shown }) };
+    }
     const identity = await this.#known(request);
     const document = this.#documents.get(pathname);
     if (document && request.method === 'GET') return { code: 200, body: document };
@@ -140,7 +146,7 @@ class Server {
 
   #caller({ socket }: IncomingMessage): Caller {
     const { tls, everybody = null } = this.#options;
-    if (!tls) return { peer: everybody, reason: 'this socket has no identities', validUntil: Infinity };
+    if (!tls) return { peer: everybody, reason: 'this socket has no identities', validUntil: Infinity, shown: null };
     const caller = this.#callers.get(socket) ?? callerOf(socket as TLSSocket);
     this.#callers.set(socket, caller);
     return caller;
