@@ -53,7 +53,7 @@ function stampOf(file: string): string | null {
 }
 
 /** The file that says who we are; undefined when nothing names one. */
-export function kubeconfigFor(where: Where, env: Environment): string | undefined {
+function kubeconfigFor(where: Where, env: Environment): string | undefined {
   const named = where.kubeconfig ?? nonEmpty(env['FLOCK_KUBECONFIG']);
   if (named !== undefined) return named;
   const directory = currentCluster(env);

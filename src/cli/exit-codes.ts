@@ -4,12 +4,12 @@ import { FlockError, type Reason } from '../model/errors.ts';
 
 export const DONE = 0;
 const FAILED = 1;
-export const USAGE = 2;
+const USAGE = 2;
 const NOT_FOUND = 3;
 const REFUSED = 4;
 const UNREACHABLE = 5;
 /** As shells say it: ended by SIGINT. */
-export const INTERRUPTED = 130;
+const INTERRUPTED = 130;
 
 const CODES: { [R in Reason]: number } = {
   Invalid: USAGE,

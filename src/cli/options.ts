@@ -9,8 +9,8 @@ export interface Common {
   kubeconfig?: string;
 }
 
-export const serverOption = (): Option => new Option('--server <url>', 'the server to ask (or FLOCK_SERVER)');
-export const kubeconfigOption = (): Option => new Option('--kubeconfig <file>', 'how to reach it (or FLOCK_KUBECONFIG)');
+const serverOption = (): Option => new Option('--server <url>', 'the server to ask (or FLOCK_SERVER)');
+const kubeconfigOption = (): Option => new Option('--kubeconfig <file>', 'how to reach it (or FLOCK_KUBECONFIG)');
 
 export interface About {
   /** One line. */
