@@ -146,3 +146,63 @@ test('a deletion at any moment leaves both nodes clean (D-09)', async () => {
     assert.ok(['Cancelled', 'Done'].includes(world.move().status?.phase ?? ''), `seed ${seed}: ${world.move().status?.phase}`);
   }
 });
+
+/** controller-1 has decided to commit and is about to write it; everybody else goes on. */
+async function aboutToCommit(): Promise<{ world: World; goOn: () => void; committed: Promise<void> }> {
+  const world = new World({ controllers: 2 });
+  await world.settle();
+  await world.create();
+  await world.publish('node-1');
+  world.write('node-1', 3n, 'kept');
+  await world.unpublish('node-1');
+  await world.order('node-2');
+  for (let turns = 0; world.move().status?.phase !== 'Verifying' && turns < 60; turns += 1) {
+    for (const who of ['node-1', 'node-2', 'controller-1']) await world.act(who);
+    await world.clock.settle();
+  }
+  assert.equal(world.move().status?.phase, 'Verifying');
+  const reached = Promise.withResolvers<void>();
+  const gate = Promise.withResolvers<void>();
+  world.beforeCall = async (who, method) => {
+    if (who !== 'controller-1' || method !== 'replace') return;
+    reached.resolve();
+    await gate.promise;
+  };
+  const committed = world.act('controller-1');
+  await reached.promise;
+  return { world, goOn: gate.resolve, committed };
+}
+
+test('a commit that comes after the cancel, before the abort, finds its target there, and wins', async () => {
+  const { world, goOn, committed } = await aboutToCommit();
+  await world.cancel();
+  await world.act('controller-2');
+  assert.equal(world.move().status?.phase, 'Cancelling');
+  // Had it removed the copy, it would die before it could say so.
+  world.death = { who: 'node-2', at: 'remove:removed', nth: 1 };
+  await world.act('node-2');
+  goOn();
+  await committed;
+  assert.equal(world.volume().spec.node, 'node-2');
+  await world.passLong();
+  assert.equal(world.move().status?.phase, 'Done');
+  assert.deepEqual(world.copies(), ['node-2 active 2']);
+  assert.deepEqual(await world.lost(), []);
+});
+
+test('a commit that comes after the abort fails, and the source stays', async () => {
+  const { world, goOn, committed } = await aboutToCommit();
+  await world.cancel();
+  for (let turns = 0; turns < 4; turns += 1) for (const who of ['controller-2', 'node-1', 'node-2']) await world.act(who);
+  assert.equal(world.volume().spec.epoch, 2);
+  await world.publish('node-1');
+  world.write('node-1', 4n, 'after the abort');
+  goOn();
+  await committed;
+  assert.equal(world.volume().spec.node, 'node-1');
+  await world.unpublish('node-1');
+  await world.settle();
+  assert.equal(world.move().status?.phase, 'Cancelled');
+  assert.deepEqual(world.copies(), ['node-1 active 2']);
+  assert.deepEqual(await world.lost(), []);
+});

@@ -96,6 +96,8 @@ export class World {
   readonly cut = new Set<string>();
   readonly silent = new Set<string>();
   death: Death | null = null;
+  /** Asked before each call of a client: who calls what; waits as long as the test wants. */
+  beforeCall: (who: string, method: string) => Promise<void> = () => Promise.resolve();
   readonly #options: Required<WorldOptions>;
   readonly #agents = new Map<string, Agent>();
   readonly #controllers = new Map<string, { life: Life; moves: MoveController; volumes: VolumeController }>();
@@ -154,6 +156,7 @@ export class World {
         if (!dawdles || key === 'watch') return call;
         return async (...given: unknown[]): Promise<unknown> => {
           await this.#dawdle();
+          await this.beforeCall(who, String(key));
           return call(...given);
         };
       },
@@ -255,7 +258,8 @@ export class World {
   #dial(from: string, to: string): Authorize {
     const there = this.#agents.get(to);
     if (!there || there.life.over || this.cut.has(`${from}>${to}`)) throw new FlockError('Unavailable', `node ${to} does not answer`);
-    return there.authorize;
+    const uid = this.nodes().find(({ metadata }) => metadata.name === from)?.metadata.uid ?? null;
+    return (hello, peer) => there.authorize(hello, { ...peer, uid });
   }
 
   /** The agent's process ends at once; its machine goes on. */
@@ -317,6 +321,11 @@ export class World {
     if (!this.nodes().some(({ metadata }) => metadata.name === name))
       await this.client.create(StorageNodes, { apiVersion: GROUP_VERSION, kind: 'StorageNode', metadata: { name }, spec: {} });
     await this.client.patch(StorageNodes, name, { status }, { subresource: 'status' });
+  }
+
+  /** One alone acts once. */
+  async act(name: string): Promise<void> {
+    for (const actor of this.#actors()) if (actor.name === name) await this.#act(actor);
   }
 
   /** Everybody acts once. */
