@@ -34,7 +34,7 @@ export interface Caps {
 }
 
 export const DEFAULT_CAPS: Caps = { perNode: 1, all: 16, maxRounds: 8, maxAttempts: 3, idleRoundMs: 10_000, fencedMs: 600_000 };
-export const DEFAULTS = { allowedPause: '2s', retainSource: '24h', stallPolicy: 'Wait' } as const;
+const DEFAULTS = { allowedPause: '2s', retainSource: '24h', stallPolicy: 'Wait' } as const;
 
 export type MoveStep =
   | { step: 'wait'; why: Why | null; againMs?: number }
