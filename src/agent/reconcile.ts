@@ -103,7 +103,8 @@ export class VolumeReconciler {
       crash(`before:${step.step}`);
       await this.#acts.carryOut(uid, step, world);
       crash(`after:${step.step}`);
-      log.info(fields, 'step taken');
+      // What is under way already is asked for again at every look.
+      log[ONGOING.has(step.step) ? 'debug' : 'info'](fields, 'step taken');
       return null;
     } catch (error) {
       const reason = error instanceof FlockError ? error.reason : 'Internal';
@@ -154,3 +155,5 @@ function entryOf(node: string, { found, seen }: LocalCopy): CopyStatus {
 }
 
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+const ONGOING: ReadonlySet<CopyStep['step']> = new Set(['pull', 'scrub']);

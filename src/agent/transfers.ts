@@ -60,6 +60,11 @@ export class Transfers {
 
   /** Nothing of this move touches the copy any more when it returns. */
   async stop(moveUid: string): Promise<void> {
+    await this.#halt(moveUid);
+    this.#failures.delete(moveUid);
+  }
+
+  async #halt(moveUid: string): Promise<void> {
     const running = this.#running.get(moveUid);
     running?.stop.abort(new FlockError('Unavailable', 'the transfer was ended'));
     await running?.ended;
@@ -74,7 +79,7 @@ export class Transfers {
     const what =
       work.kind === 'scrub' ? 'scrub' : `round ${work.order.round}${work.order.final ? ' final' : ''} at epoch ${move.status?.epoch}`;
     if (this.#running.get(uid)?.what === what) return;
-    await this.stop(uid);
+    await this.#halt(uid);
     const running: Running = { what, stop: new AbortController(), ended: Promise.resolve(), progress: null };
     this.#running.set(uid, running);
     running.ended = this.#run(move, copy, work, running).finally(() => {

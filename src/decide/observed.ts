@@ -20,8 +20,9 @@ export const hasEnded = (move: Move): boolean => ENDED.includes(phaseOf(move));
 export const isCommitted = (move: Move): boolean => COMMITTED.includes(phaseOf(move));
 /** The volume has one at most: from the order to the target's activation. A retained source does not count. */
 export const isUnfinished = (move: Move): boolean => !hasEnded(move) && phaseOf(move) !== 'Retaining' && phaseOf(move) !== 'Published';
-/** It uses disks and wires now: what the caps count. */
-export const isCopying = (move: Move): boolean => COPYING.includes(phaseOf(move));
+/** It uses disks and wires now: what the caps count. One that waits for room uses neither, and must not keep others from theirs. */
+export const isCopying = (move: Move): boolean =>
+  COPYING.includes(phaseOf(move)) && !(phaseOf(move) === 'Reserving' && move.status?.obstacle !== undefined);
 /** At or past Fencing: nothing of the source may be activated. */
 export const isFencing = (move: Move): boolean => FENCED.includes(phaseOf(move));
 
