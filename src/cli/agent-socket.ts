@@ -9,9 +9,23 @@ export interface Published {
   target: string;
 }
 
+/** What the agent fetches now. Counts are decimal strings, the rate bytes a second. */
+export interface Fetching {
+  /** UID of the Move. */
+  move: string;
+  round: number;
+  bytesTotal: string;
+  bytesDone: string;
+  bytesResumed: string;
+  rate: number;
+  activity: string;
+}
+
 export interface LocalAgent {
   publish(order: { volume: string; target: string; readOnly?: boolean }): Promise<Published>;
   unpublish(order: { volume: string; target?: string }): Promise<void>;
+  /** As it is now; the records are told every few seconds only. */
+  fetching(): Promise<Fetching[]>;
 }
 
 /** The agent of `node` at the path that its record names. Throws Unsupported when that is not on this machine. */
@@ -25,6 +39,7 @@ export async function localAgent(node: string, path: string | undefined): Promis
   return {
     publish: async (order) => (await post(path, '/v1/publish', order)) as Published,
     unpublish: async (order) => void (await post(path, '/v1/unpublish', order)),
+    fetching: async () => ((await post(path, '/v1/status', {})) as { transfers: Fetching[] }).transfers,
   };
 }
 

@@ -3,6 +3,7 @@ import { httpClient, type HttpClient } from '../api/http-client.ts';
 import { systemClock } from '../model/clock.ts';
 import { connectionFor } from './connection.ts';
 import type { Context, Screen } from './context.ts';
+import { whenUntied } from './local/child.ts';
 import { run } from './program.ts';
 
 const COLUMNS = 80;
@@ -16,13 +17,18 @@ const screenOf = (stream: NodeJS.WriteStream): Screen => ({
 });
 
 const interruption = new AbortController();
+/** A terminal tells npm and us, and npm tells us once more: that is one wish. */
+const ONE_WISH_MS = 500;
+let interruptedAt = Infinity;
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
     // Whoever asks twice does not want to wait for an end in order.
-    if (interruption.signal.aborted) process.exit(130);
+    if (performance.now() - interruptedAt > ONE_WISH_MS) process.exit(130);
+    interruptedAt = Math.min(interruptedAt, performance.now());
     interruption.abort();
   });
 }
+whenUntied(() => interruption.abort());
 // Whoever read us has gone (`| head`): nothing is left to say.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => process.exit(1));
 

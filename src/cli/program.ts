@@ -3,6 +3,7 @@ import { Command, CommanderError } from 'commander';
 import { messageOf } from '../model/errors.ts';
 import { agentCommand } from './commands/agent.ts';
 import { controllerCommand } from './commands/controller.ts';
+import { demoCommand } from './commands/demo.ts';
 import { doctorCommand } from './commands/doctor.ts';
 import { downCommand } from './commands/down.ts';
 import { moveCancel } from './commands/move-cancel.ts';
@@ -57,6 +58,7 @@ function programFor(context: Context): Command {
     .addCommand(group('node', 'show nodes and their pools', [nodeList(context), nodeShow(context)]))
     .addCommand(upCommand(context))
     .addCommand(downCommand(context))
+    .addCommand(demoCommand(context))
     .addCommand(doctorCommand(context))
     .addCommand(serverCommand(context))
     .addCommand(controllerCommand(context))

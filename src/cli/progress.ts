@@ -6,6 +6,7 @@ import { harmless } from './format.ts';
 /** Between two plain lines that differ in numbers only. */
 const PLAIN_EVERY_MS = 5_000;
 const BAR = 24;
+const SHORTEST_BAR = 6;
 
 export interface Step {
   /** Stays the same while only numbers change; another one is always told. */
@@ -27,14 +28,20 @@ export function progressOn(screen: Screen, clock: Clock): Progress {
   return screen.isTerminal ? redrawn(screen) : plain(screen, clock);
 }
 
-const bar = (share: number): string => {
-  const full = Math.round(share * BAR);
-  return `[${'#'.repeat(full)}${'.'.repeat(BAR - full)}] ${String(Math.floor(share * 100)).padStart(3)} % `;
-};
-
 /** Escape sequences take no room on the screen. */
 // eslint-disable-next-line no-control-regex -- they begin with one
 const COLOUR = /(\u001B\[[0-9;]*m)/u;
+
+const visible = (text: string): number => text.split(COLOUR).reduce((length, part) => length + (COLOUR.test(part) ? 0 : part.length), 0);
+
+/** The numbers are worth more than the bar: it takes what they leave. */
+function bar(share: number, room: number): string {
+  const percent = `${String(Math.floor(share * 100)).padStart(3)} % `;
+  const width = Math.min(BAR, room - percent.length - '[] '.length);
+  if (width < SHORTEST_BAR) return percent;
+  const full = Math.round(share * width);
+  return `[${'#'.repeat(full)}${'.'.repeat(width - full)}] ${percent}`;
+}
 
 /** The text cut to so many visible characters. */
 function fitted(text: string, width: number): string {
@@ -51,7 +58,10 @@ function fitted(text: string, width: number): string {
 function redrawn(screen: Screen): Progress {
   const clear = '\r\u001B[K';
   return {
-    show: ({ text, share }) => screen.write(clear + fitted(`${share === null ? '' : bar(share)}${text}`, screen.columns - 1)),
+    show: ({ text, share }) => {
+      const width = screen.columns - 1;
+      screen.write(clear + fitted(`${share === null ? '' : bar(share, width - visible(text))}${text}`, width));
+    },
     note: (text) => screen.write(`${clear}${harmless(text)}\n`),
     end: () => screen.write(clear),
   };

@@ -213,7 +213,7 @@ class ImagePool implements Pool {
 
   async detach(name: CopyName): Promise<void> {
     const { image } = filesOf(this.place, name);
-    await inCopyTurn(this.place, name, () => (this.attachable ? beDetached(image) : this.checkUnwritten(name)));
+    await inCopyTurn(this.place, name, () => (this.attachable ? beDetached(image) : this.checkUnwritten(name, process.pid)));
   }
 
   async hold(name: CopyName): Promise<Hold> {

@@ -1,7 +1,7 @@
 // Processes that are known by id and beginning: a stranger with the same id is never signalled.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
@@ -87,4 +87,24 @@ test('what is no record of a process is nobody', (t) => {
   assert.equal(found(folder, 'torn'), null);
   assert.equal(found(folder, 'missing'), null);
   assert.deepEqual(allFound(join(folder, 'no-folder')), []);
+});
+
+test('a tied one ends when whoever began it is killed', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'flock-child-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const log = join(folder, 'log');
+  const child = join(import.meta.dirname, 'child.ts');
+  const tied = `import { whenUntied } from ${JSON.stringify(child)}; whenUntied(() => process.exit(0)); console.log('ready'); setInterval(() => {}, 1000);`;
+  const order = { running: folder, name: 'one', log, words: ['--input-type=module', '-e', tied], tied: true };
+  const script = `import { begin } from ${JSON.stringify(child)}; begin(${JSON.stringify(order)}); setInterval(() => {}, 1000);`;
+  const starter = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: ['ignore', 'ignore', 'inherit'] });
+  t.after(() => {
+    starter.kill('SIGKILL');
+    const left = found(folder, 'one');
+    if (left) process.kill(left.pid, 'SIGKILL');
+  });
+  await until(() => existsSync(log) && readFileSync(log, 'utf8').includes('ready'));
+  assert.ok(found(folder, 'one'));
+  starter.kill('SIGKILL');
+  await until(() => found(folder, 'one') === null);
 });

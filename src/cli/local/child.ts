@@ -2,6 +2,7 @@
 // with the same id is never taken for it. Knows nothing of what they do.
 import { spawn } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import { basename, join } from 'node:path';
 import type { Clock } from '../../model/clock.ts';
 import { FlockError } from '../../model/errors.ts';
@@ -40,21 +41,27 @@ export interface Order {
   /** Arguments of this very node. */
   words: readonly string[];
   env?: { [name: string]: string };
+  /** It is to end when this process ends: its standard input is a pipe that only this process holds, and it is told so. */
+  tied?: boolean;
 }
 
+/** Set for a process that is to end when its standard input does. */
+const TIED = 'FLOCK_TIED';
+
 /** Starts one and remembers it; its output goes to the end of `log`. */
-export function begin({ running, name, log, words, env = {} }: Order): Child {
+export function begin({ running, name, log, words, env = {}, tied = false }: Order): Child {
   mkdirSync(running, { recursive: true });
   const output = openSync(log, 'a', 0o600);
   try {
     const child = spawn(process.execPath, words, {
       detached: true,
-      stdio: ['ignore', output, output],
-      env: { ...process.env, ...env },
+      stdio: [tied ? 'pipe' : 'ignore', output, output],
+      env: { ...process.env, ...env, ...(tied ? { [TIED]: '1' } : {}) },
       cwd: '/',
     });
     child.on('error', () => {});
     child.unref();
+    if (child.stdin) letGo(child.stdin as Socket);
     const began = child.pid === undefined ? null : beganAt(child.pid);
     if (child.pid === undefined || began === null) throw new FlockError('Internal', `${name} could not be started; ${log} may tell why`);
     writeFileSync(join(running, `${name}.json`), JSON.stringify({ pid: child.pid, began, boot: bootId() } satisfies Kept));
@@ -62,6 +69,20 @@ export function begin({ running, name, log, words, env = {} }: Order): Child {
   } finally {
     closeSync(output);
   }
+}
+
+/** The pipe stays open as long as this process lives, and does not keep it alive. */
+function letGo(pipe: Socket): void {
+  pipe.on('error', () => {});
+  pipe.unref();
+}
+
+/** In a tied process: called when whoever started it has ended. */
+export function whenUntied(end: () => void): void {
+  if (process.env[TIED] !== '1') return;
+  // Its own children have another input, and are nobody's tied ones.
+  delete process.env[TIED];
+  process.stdin.on('error', end).on('end', end).resume().unref();
 }
 
 /** The one of this name that runs now. */

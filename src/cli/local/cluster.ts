@@ -23,6 +23,8 @@ export interface Surroundings {
   clock: Clock;
   signal: AbortSignal;
   say: Say;
+  /** The processes are to end when this one does. */
+  tied?: boolean;
 }
 
 const SERVER = 'server';
@@ -96,20 +98,32 @@ export const namesOf = ({ nodes }: Description): string[] => [SERVER, CONTROLLER
 async function startAll(layout: Layout, description: Description, around: Surroundings): Promise<void> {
   mkdirSync(layout.logs, { recursive: true });
   const url = `https://127.0.0.1:${description.port}`;
-  start(layout, SERVER, ['server', '--dir', layout.server, '--listen', `127.0.0.1:${description.port}`, '--kubeconfig', layout.kubeconfig]);
+  const { tied = false } = around;
+  const words = ['server', '--dir', layout.server, '--listen', `127.0.0.1:${description.port}`, '--kubeconfig', layout.kubeconfig];
+  start(layout, SERVER, { words, tied });
   const client = await reached(layout, around);
   try {
-    start(layout, CONTROLLER, ['controller', '--kubeconfig', layout.controllerKubeconfig]);
-    for (const name of nodeNames(description.nodes)) await startAgent(layout, description, { places: placesOf(layout, name), url });
+    start(layout, CONTROLLER, { words: ['controller', '--kubeconfig', layout.controllerKubeconfig], tied });
+    for (const name of nodeNames(description.nodes)) await startAgent(layout, description, { places: placesOf(layout, name), url, tied });
     await allReady(layout, description, { client, around });
   } finally {
     client.close();
   }
 }
 
-function start(layout: Layout, name: string, words: string[], env: { [name: string]: string } = {}): void {
+interface Part {
+  words: string[];
+  tied: boolean;
+  env?: { [name: string]: string };
+}
+
+/** What the caller's environment says of another server is not meant for it. */
+const OWN_SERVER = { FLOCK_SERVER: '', FLOCK_KUBECONFIG: '' };
+
+function start(layout: Layout, name: string, { words, tied, env = {} }: Part): void {
   if (found(layout.running, name) !== null) return;
-  begin({ running: layout.running, name, log: logOf(layout, name), words: [mainFile(), ...words], env });
+  const order = { running: layout.running, name, log: logOf(layout, name), tied };
+  begin({ ...order, words: [mainFile(), ...words], env: { ...OWN_SERVER, ...env } });
 }
 
 const logOf = (layout: Layout, name: string): string => join(layout.logs, `${name}.log`);
@@ -123,7 +137,7 @@ const mainFile = (): string => {
 async function startAgent(
   layout: Layout,
   { ground, diskSize: size }: Description,
-  { places, url }: { places: NodePlaces; url: string },
+  { places, url, tied }: { places: NodePlaces; url: string; tied: boolean },
 ): Promise<void> {
   mkdirSync(places.folder, { recursive: true, mode: 0o700 });
   await bePool(places, ground, BigInt(size));
@@ -142,8 +156,8 @@ async function startAgent(
     '127.0.0.1:0',
   ];
   // In the environment, for everybody can read the arguments of a process.
-  const invitation = existsSync(join(places.folder, 'identity.json')) ? {} : { FLOCK_INVITE: await invitationFor(layout, places.name) };
-  start(layout, places.name, words, invitation);
+  const env = existsSync(join(places.folder, 'identity.json')) ? {} : { FLOCK_INVITE: await invitationFor(layout, places.name) };
+  start(layout, places.name, { words, tied, env });
 }
 
 async function invitationFor(layout: Layout, node: string): Promise<string> {

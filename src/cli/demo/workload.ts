@@ -1,0 +1,62 @@
+// What the demo stores and runs, in its two forms: a filesystem with big files and a SQLite database, and, where nothing can be mounted, a
+// raw file with random bytes and numbered records. Knows volumes by their path only.
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Filesystem, VolumeSpec } from '../../model/volume.ts';
+import type { Held } from './commits.ts';
+import { hashStretches, writeStretches, type Stretch } from './content.ts';
+import { readDatabase } from './database.ts';
+import { readRecords } from './records.ts';
+
+const MIB = 1024 * 1024;
+/** Of the content that does not change: so much that a copy can be watched, and interrupted after more than a crash may cost. */
+export const CONTENT = 256 * MIB;
+const FILES = 8;
+
+export interface Workload {
+  /** What it is, in words. */
+  content: string;
+  application: string;
+  commits: string;
+  volume: Pick<VolumeSpec, 'volumeMode' | 'filesystem'>;
+  /** Writes the content into the volume at this path; its hash. */
+  write(target: string, tell: (written: number) => void, signal: AbortSignal): Promise<string>;
+  hash(target: string, signal: AbortSignal): Promise<string>;
+  /** Arguments of the application before and after its log's name. */
+  words(target: string, log: string): string[];
+  /** What the application has committed there. It must not run. */
+  read(target: string): Held;
+}
+
+export function mountedWorkload(filesystem: Filesystem): Workload {
+  const files = (target: string): Stretch[] =>
+    Array.from({ length: FILES }, (_, at) => ({ file: join(target, 'files', `${at + 1}`), offset: 0, length: CONTENT / FILES }));
+  const database = (target: string): string => join(target, 'application.db');
+  return {
+    content: `${FILES} files`,
+    application: 'a SQLite database (WAL, every commit synced)',
+    commits: 'in the database',
+    volume: { volumeMode: 'Filesystem', filesystem },
+    write: async (target, tell, signal) => {
+      await mkdir(join(target, 'files'));
+      return writeStretches(files(target), tell, signal);
+    },
+    hash: (target, signal) => hashStretches(files(target), signal),
+    words: (target, log) => ['database', database(target), log],
+    read: (target) => readDatabase(database(target)),
+  };
+}
+
+export function rawWorkload(): Workload {
+  const bytes = (target: string): Stretch[] => [{ file: target, offset: 0, length: CONTENT }];
+  return {
+    content: 'a stretch of the raw file',
+    application: 'a writer of numbered records, each with a checksum, each synced',
+    commits: 'among the records',
+    volume: { volumeMode: 'Block' },
+    write: (target, tell, signal) => writeStretches(bytes(target), tell, signal),
+    hash: (target, signal) => hashStretches(bytes(target), signal),
+    words: (target, log) => ['records', target, log, String(CONTENT)],
+    read: (target) => readRecords(target, CONTENT),
+  };
+}
