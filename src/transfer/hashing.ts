@@ -6,7 +6,7 @@ export const HASH = 32;
 
 export interface Hashing {
   readonly name: string;
-  digest(bytes: Uint8Array): Buffer;
+  digest(bytes: Buffer): Buffer;
 }
 
 /** The hash of every transfer. */
