@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { chownSync, existsSync, mkdirSync, readFileSync, readdirSync, realpathSync, writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { createServer } from 'node:net';
+import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { loopDevices } from '../host/loop.ts';
@@ -13,7 +13,7 @@ import { flockctl, overHttp, start, type Ran, type Surroundings } from '../testi
 import { needsRoot, temporaryFolder } from '../testing/folders.ts';
 import { allFound } from './local/child.ts';
 import { bringDown } from './local/cluster.ts';
-import { readDescription } from './local/description.ts';
+import { readDescription, writeDescription } from './local/description.ts';
 import { layoutOf } from './local/layout.ts';
 import { PACKAGE_ROOT } from './version.ts';
 import { afterwards } from '../testing/afterwards.ts';
@@ -58,31 +58,61 @@ function commandOf(pid: string): string {
   }
 }
 
-test('as root: up, use, down, up again with everything there, and down without a trace', { skip: needsRoot }, async (t) => {
-  const { folder, cluster, flock } = await machine(t);
-  const mount = join(folder, 'mnt');
+/** Process ids by name. */
+const running = (cluster: string): { [name: string]: number } =>
+  Object.fromEntries(allFound(layoutOf(cluster).running).map(({ name, pid }) => [name, pid]));
 
+/** One agent is killed and one node more is wanted: `up` starts these two and leaves the others alone. */
+async function loseAndAdd({ cluster, flock }: Machine): Promise<void> {
+  const before = running(cluster);
+  process.kill(before['node-2'] ?? 0, 'SIGKILL');
+  while (running(cluster)['node-2'] !== undefined) await systemClock.sleep(5);
+  assert.match((await flock('doctor')).out, /^wrong of the cluster in .* these do not run: node-2; flockctl up starts/mu);
+  await done(flock('up', '--nodes', '3'));
+  const { 'node-2': again, 'node-3': added, ...others } = running(cluster);
+  const { 'node-2': killed, ...untouched } = before;
+  assert.deepEqual(others, untouched);
+  assert.notEqual(again, killed);
+  assert.ok(added);
+  await done(flock('doctor'));
+}
+
+/** A volume that is in use keeps the whole cluster up. */
+async function stayWhileUsed({ cluster, flock }: Machine, mount: string): Promise<void> {
+  const held = await open(join(mount, 'file'));
+  const refused = await flock('down');
+  await held.close();
+  assert.equal(refused.code, 4);
+  assert.match(refused.err, new RegExp(`in use at ${mount} by process ${process.pid} `, 'u'));
+  assert.deepEqual(Object.keys(running(cluster)).toSorted(), ['controller', 'node-1', 'node-2', 'node-3', 'server']);
+}
+
+async function stop({ folder, flock }: Machine): Promise<void> {
+  await done(flock('down'));
+  assert.deepEqual(await traces(folder), []);
+  assert.equal((await flock('node', 'list')).code, 5);
+  const ill = await flock('doctor');
+  assert.equal(ill.code, 1);
+  assert.match(ill.out, /do not run: server, controller, node-1, node-2, node-3; flockctl up starts/u);
+  const fewer = await flock('up', '--nodes', '1');
+  assert.equal(fewer.code, 4);
+  assert.match(fewer.err, /has 3 nodes, with what is stored on them/u);
+}
+
+test('as root: up, lose an agent, add a node, down, up with everything there, down without a trace', { skip: needsRoot }, async (t) => {
+  const there = await machine(t);
+  const { folder, cluster, flock } = there;
+  const mount = join(folder, 'mnt');
   assert.match(await done(flock('up', '--nodes', '2', '--dir', cluster)), /2 nodes.*xfs disks of their own\ntry:/u);
   assert.match(await done(flock('node', 'list')), /node-1 +Ready[^]*node-2 +Ready/u);
   assert.equal((await flock('up')).code, 4);
   await done(flock('volume', 'create', 'db', '--size', '512Mi', '--node', 'node-1', '--filesystem', 'xfs'));
   await done(flock('volume', 'mount', 'db', mount));
   writeFileSync(join(mount, 'file'), 'content');
-  assert.match(await done(flock('doctor')), /^ok {4}node node-1 is ready/mu);
 
-  const held = await open(join(mount, 'file'));
-  const refused = await flock('down');
-  await held.close();
-  assert.equal(refused.code, 4);
-  assert.match(refused.err, new RegExp(`in use at ${mount} by process ${process.pid} `, 'u'));
-  assert.equal(allFound(layoutOf(cluster).running).length, 4);
-
-  await done(flock('down'));
-  assert.deepEqual(await traces(folder), []);
-  assert.equal((await flock('node', 'list')).code, 5);
-  const ill = await flock('doctor');
-  assert.equal(ill.code, 1);
-  assert.match(ill.out, /do not run: server, controller, node-1, node-2; flockctl up starts/u);
+  await loseAndAdd(there);
+  await stayWhileUsed(there, mount);
+  await stop(there);
 
   await done(flock('up'));
   await done(flock('volume', 'mount', 'db', mount));
@@ -93,41 +123,15 @@ test('as root: up, use, down, up again with everything there, and down without a
   assert.match((await flock('node', 'list')).err, /no server is known/u);
 });
 
-test('a killed agent is told by the doctor, and up starts only what is missing', { skip: needsRoot }, async (t) => {
-  const { cluster, flock } = await machine(t);
-  await done(flock('up', '--nodes', '2', '--dir', cluster));
-  const before = allFound(layoutOf(cluster).running);
-  const agent = before.find(({ name }) => name === 'node-2');
-  assert.ok(agent);
-  process.kill(agent.pid, 'SIGKILL');
-  while (allFound(layoutOf(cluster).running).length === before.length) await systemClock.sleep(5);
-  assert.match((await flock('doctor')).out, /^wrong of the cluster in .* these do not run: node-2; flockctl up starts/mu);
-  await done(flock('up'));
-  const others = (children: typeof before): typeof before => children.filter(({ name }) => name !== 'node-2');
-  assert.deepEqual(others(allFound(layoutOf(cluster).running)), others(before));
-  await done(flock('doctor'));
-});
-
-test('more nodes may be added, none taken away', { skip: needsRoot }, async (t) => {
-  const { cluster, flock } = await machine(t);
-  await done(flock('up', '--nodes', '1', '--dir', cluster));
-  await done(flock('up', '--nodes', '2'));
-  assert.match(await done(flock('node', 'list')), /node-2 +Ready/u);
-  await done(flock('down'));
-  const refused = await flock('up', '--nodes', '1');
-  assert.equal(refused.code, 4);
-  assert.match(refused.err, /has 2 nodes, with what is stored on them/u);
-});
-
-test('a cluster whose port is taken does not come up, says why, and leaves nothing running', { skip: needsRoot }, async (t) => {
+test('a cluster whose port is taken does not come up, says why, and leaves nothing running', async (t) => {
   const { cluster, folder, flock } = await machine(t);
-  await done(flock('up', '--nodes', '1', '--dir', cluster));
-  await done(flock('down'));
-  const port = readDescription(layoutOf(cluster))?.port;
   const taken = createServer();
-  await new Promise<void>((resolve) => taken.listen(port, '127.0.0.1', resolve));
-  afterwards(t, () => taken.close());
-  const ran = await flock('up');
+  await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
+  t.after(() => taken.close());
+  const { port } = taken.address() as AddressInfo;
+  mkdirSync(cluster);
+  await writeDescription(layoutOf(cluster), { nodes: 1, port, ground: 'folder', diskSize: '0' });
+  const ran = await flock('up', '--dir', cluster);
   assert.equal(ran.code, 1);
   assert.match(ran.err, /server has ended; the end of .*server\.log:\n[^]*EADDRINUSE/u);
   assert.deepEqual(await traces(folder), []);
@@ -135,10 +139,10 @@ test('a cluster whose port is taken does not come up, says why, and leaves nothi
 
 test('Ctrl-C while the cluster comes up takes back what was started', { skip: needsRoot }, async (t) => {
   const { cluster, folder, around } = await machine(t);
-  const running = start(['up', '--nodes', '2', '--dir', cluster], around);
+  const coming = start(['up', '--nodes', '2', '--dir', cluster], around);
   while (allFound(layoutOf(cluster).running).length < 2) await systemClock.sleep(5);
-  running.interrupt();
-  const ran = await running.done;
+  coming.interrupt();
+  const ran = await coming.done;
   assert.equal(ran.code, 130);
   assert.match(ran.err, /what was started has ended again/u);
   assert.deepEqual(await traces(folder), []);
