@@ -1,7 +1,5 @@
 // One node's agent, put together: watches feed a queue of volumes, the queue's workers reconcile, transfers run beside it, and the local
 // socket serves who is on this machine. Restartable at any moment: everything it knows is in the records and on the disks.
-import type { Server } from 'node:http';
-import { join } from 'node:path';
 import { heartbeat } from '../api/election.ts';
 import { informer, type Informer } from '../api/informer.ts';
 import { workQueue, type WorkQueue } from '../api/queue.ts';
@@ -20,11 +18,11 @@ import { keyedLock } from './lock.ts';
 import type { AgentMetrics } from './metrics.ts';
 import { NodeReport, type BrokenPool, type NodeFacts } from './node-report.ts';
 import type { AgentPorts } from './ports.ts';
-import { openPublications } from './publications.ts';
+import type { Publications } from './publications.ts';
 import { Publishing } from './publishing.ts';
 import { VolumeReconciler } from './reconcile.ts';
 import { needsSource, Serving } from './serving.ts';
-import { serveSocket, textOf, type Call } from './socket.ts';
+import { textOf, type Call } from './socket.ts';
 import { Transfers, type TransferSettings } from './transfers.ts';
 
 export interface AgentOptions extends Omit<AgentPorts, 'known' | 'isLeaseFresh' | 'pools'> {
@@ -33,8 +31,10 @@ export interface AgentOptions extends Omit<AgentPorts, 'known' | 'isLeaseFresh' 
   /** Opens pools that could not be opened before. */
   reopen: () => Promise<void>;
   random: () => number;
-  /** Folder of this agent's own files. */
-  folder: string;
+  /** What it remembers of its mounts. */
+  publications: () => Promise<Publications>;
+  /** Opens the local socket. */
+  listen: (calls: { [path: string]: Call }, metrics: () => Promise<string>) => Promise<LocalSocket>;
   /** Between two reports of the node and looks at its pools, ms. */
   reportMs: number;
   facts: NodeFacts;
@@ -42,6 +42,10 @@ export interface AgentOptions extends Omit<AgentPorts, 'known' | 'isLeaseFresh' 
   /** Opens the data listener. */
   serve: (options: Pick<SourceOptions, 'authorize'>) => Promise<SourceServer>;
   metrics: AgentMetrics;
+}
+
+export interface LocalSocket {
+  close(): Promise<void>;
 }
 
 export interface Agent {
@@ -72,7 +76,7 @@ class NodeAgent implements Agent {
   #reconciler: VolumeReconciler | null = null;
   #transfers: Transfers | null = null;
   #serving: Serving | null = null;
-  #socket: Server | null = null;
+  #socket: LocalSocket | null = null;
 
   constructor(options: AgentOptions) {
     this.#options = options;
@@ -113,8 +117,8 @@ class NodeAgent implements Agent {
   }
 
   async start(): Promise<void> {
-    const { folder, mounts, transfers, client, node, serve, metrics, facts } = this.#options;
-    const publications = await openPublications(join(folder, 'publications.json'), mounts);
+    const { mounts, transfers, client, node, serve, metrics, listen } = this.#options;
+    const publications = await this.#options.publications();
     const lock = keyedLock();
     const copies = new Copies(this.#ports, this.#inventory, publications);
     const shared = { copies, inventory: this.#inventory, publications, lock };
@@ -129,7 +133,7 @@ class NodeAgent implements Agent {
       () => void this.#reportNow(),
     );
     await this.#reportNow();
-    this.#socket = await serveSocket(facts.socket, this.#calls(publishing, running), () => metrics.text());
+    this.#socket = await listen(this.#calls(publishing, running), () => metrics.text());
     await this.#watch();
     this.#running.push(this.#reportForEver());
   }
@@ -250,7 +254,7 @@ class NodeAgent implements Agent {
 
   async stop(): Promise<void> {
     this.#stop.abort(new FlockError('Unavailable', 'the agent is stopping'));
-    await new Promise<void>((resolve) => (this.#socket ? this.#socket.close(() => resolve()) : resolve()));
+    await this.#socket?.close();
     await this.#transfers?.stopAll();
     await this.#queue.stop();
     await this.#serving?.want(false);

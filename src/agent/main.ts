@@ -24,6 +24,8 @@ import { startAgent } from './agent.ts';
 import { hostMounts } from './host-mounts.ts';
 import { agentMetrics } from './metrics.ts';
 import { NodePools } from './pools.ts';
+import { openPublications } from './publications.ts';
+import { serveSocket } from './socket.ts';
 import { transferAddress, type TransferNetwork } from './transfer-network.ts';
 
 export interface RunAgentOptions {
@@ -73,6 +75,8 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
   const pools = await NodePools.open({ configurations: options.pools, file: join(folder, 'pools.json'), recorded, crash });
   const address = transferAddress(options.listen.host, options.network);
   const listen = { host: address, port: options.listen.port };
+  const socket = options.socket ?? join(folder, 'agent.sock');
+  const mounts = hostMounts(abilities.canMount);
   const metricsServer = options.metrics ? await serveMetrics(options.metrics, () => metrics.text()) : null;
   const agent = await startAgent({
     node,
@@ -80,17 +84,18 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
     pools: pools.pools,
     broken: pools.broken,
     reopen: () => pools.open(),
-    mounts: hostMounts(abilities.canMount),
+    mounts,
+    publications: () => openPublications(join(folder, 'publications.json'), mounts),
+    listen: (calls, text) => serveSocket(socket, calls, text),
     transfer: { pullRound, scrub, readJournal, dropJournal },
     clock: systemClock,
     random: Math.random,
     crash,
     log,
-    folder,
     reportMs: options.reportMs ?? 10_000,
     facts: {
       agentVersion: options.version,
-      socket: options.socket ?? join(folder, 'agent.sock'),
+      socket,
       filesystems: abilities.filesystems,
       canMount: abilities.canMount,
     },

@@ -19,15 +19,28 @@ export interface Publications {
   at(target: string): CopyName | null;
 }
 
-/** Reads the file and forgets what is not mounted any more: after a reboot nothing is. */
-export async function openPublications(file: string, mounts: Pick<Mounts, 'isMounted'>): Promise<Publications> {
+type Written = { [copy: CopyName]: Publication[] };
+
+/** Where they are kept; a save is durable when it returns. */
+export interface PublicationStore {
+  read(): Promise<Written>;
+  save(all: Written): Promise<void>;
+}
+
+/** From the agent's own file. Throws Corrupt when it cannot be read. */
+export function openPublications(file: string, mounts: Pick<Mounts, 'isMounted'>): Promise<Publications> {
+  return publicationsIn({ read: () => read(file), save: (all) => writeAtomically(file, JSON.stringify(all, null, 1)) }, mounts);
+}
+
+/** Forgets what is not mounted any more: after a reboot nothing is. */
+export async function publicationsIn(store: PublicationStore, mounts: Pick<Mounts, 'isMounted'>): Promise<Publications> {
   const all = new Map<CopyName, Publication[]>();
-  for (const [copy, list] of Object.entries(await read(file))) {
+  for (const [copy, list] of Object.entries(await store.read())) {
     const mounted: Publication[] = [];
     for (const publication of list) if (await mounts.isMounted(publication.target)) mounted.push(publication);
     if (mounted.length > 0) all.set(copy, mounted);
   }
-  const save = (): Promise<void> => writeAtomically(file, JSON.stringify(Object.fromEntries(all), null, 1));
+  const save = (): Promise<void> => store.save(Object.fromEntries(all));
   await save();
   return {
     of: (copy) => all.get(copy) ?? [],
@@ -45,9 +58,9 @@ export async function openPublications(file: string, mounts: Pick<Mounts, 'isMou
   };
 }
 
-async function read(file: string): Promise<{ [copy: CopyName]: Publication[] }> {
+async function read(file: string): Promise<Written> {
   try {
-    return JSON.parse(await readFile(file, 'utf8')) as { [copy: CopyName]: Publication[] };
+    return JSON.parse(await readFile(file, 'utf8')) as Written;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
     throw new FlockError('Corrupt', `${file} cannot be read (${String(error)}); unmount this node's volumes and remove it`, {

@@ -1,6 +1,6 @@
 // The agent's local socket: what has to happen on the machine where the volume is. JSON over HTTP on a unix socket that only root (or the
 // agent's own user) can open. Refusals are `{reason, message}`. Later the CSI node service calls the same functions.
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { chmod, rm } from 'node:fs/promises';
 import { FlockError, Invalid, messageOf, type Reason } from '../model/errors.ts';
 
@@ -19,7 +19,11 @@ const STATUS: Partial<{ [R in Reason]: number }> = {
 };
 
 /** Serves `calls` (by path) and `metrics`. A socket that a dead agent left behind is replaced. */
-export async function serveSocket(path: string, calls: { [path: string]: Call }, metrics: () => Promise<string>): Promise<Server> {
+export async function serveSocket(
+  path: string,
+  calls: { [path: string]: Call },
+  metrics: () => Promise<string>,
+): Promise<{ close(): Promise<void> }> {
   await rm(path, { force: true });
   const server = createServer((request, response) => void serve(request, response, calls, metrics));
   await new Promise<void>((resolve, reject) => {
@@ -27,7 +31,7 @@ export async function serveSocket(path: string, calls: { [path: string]: Call },
     server.listen(path, resolve);
   });
   await chmod(path, 0o600);
-  return server;
+  return { close: () => new Promise<void>((resolve) => server.close(() => resolve())) };
 }
 
 async function serve(
