@@ -1,9 +1,11 @@
 // Whom this node serves a copy's bytes: only the node that a fresh read of the Move names, and only in a phase that copies (rule 9).
 import { phaseOf } from '../decide/observed.ts';
-import { FlockError } from '../model/errors.ts';
+import type { Client } from '../api/client.ts';
+import { FlockError, isReason } from '../model/errors.ts';
 import { printable } from '../model/names.ts';
 import type { Move, MovePhase } from '../model/move.ts';
-import type { Authorize, Hello, Offer } from '../transfer/transfer.ts';
+import { StorageNodes } from '../model/storage-node.ts';
+import type { Authorize, Hello, Offer, Peer } from '../transfer/transfer.ts';
 import type { Copies, LocalCopy } from './copies.ts';
 import type { AgentPorts } from './ports.ts';
 import { freshMove } from './records.ts';
@@ -16,6 +18,8 @@ const PHASES: { [P in Hello['purpose']]: readonly MovePhase[] } = {
 export function authorizer(ports: Pick<AgentPorts, 'client' | 'node' | 'mounts'>, copies: Copies): Authorize {
   const { client, node, mounts } = ports;
   return async (hello, peer) => {
+    if (await isRevoked(client, peer))
+      throw new FlockError('Forbidden', `node ${peer.node} was removed from this cluster: its certificate is revoked; enrol it again`);
     const move = await freshMove(client, hello.move);
     if (!move) throw new FlockError('NotFound', `there is no move ${printable(hello.move)}`);
     const why = whyNot(hello, peer.node, node, move);
@@ -27,6 +31,16 @@ export function authorizer(ports: Pick<AgentPorts, 'client' | 'node' | 'mounts'>
     };
     return { ...offer(hello, local), flush };
   };
+}
+
+/** Deleting a StorageNode revokes what was signed for it, also when a record of that name was made anew. */
+async function isRevoked(client: Client, { node, uid }: Peer): Promise<boolean> {
+  try {
+    return (await client.get(StorageNodes, node)).metadata.uid !== uid;
+  } catch (error) {
+    if (isReason(error, 'NotFound')) return true;
+    throw error;
+  }
 }
 
 /** The record's word against what the peer says of itself. */

@@ -10,7 +10,7 @@ import type { Authorize, JournalState, PullOptions, RoundOrder, RoundReport } fr
 
 type MemoryCopy = MemoryDisk['copies'] extends Map<string, infer C> ? C : never;
 
-export const BLOCK = 4096;
+const BLOCK = 4096;
 const FIRST = 0n;
 
 export interface Machine {
@@ -102,7 +102,7 @@ export function fakePublications({ publications, mounts }: Machine): Publication
   };
 }
 
-/** Whom a node reaches, and what is asked there; throws Unavailable when nobody answers. */
+/** Whom a node reaches, and what is asked there; throws Unavailable when nobody answers. The record's uid is added on the way, as by a certificate. */
 export type Dial = (from: string, to: string) => Authorize;
 
 /** Moves the bytes themselves, by the same points and the same authority as the real one, without a wire. */
@@ -110,7 +110,7 @@ export function fakeTransfer(node: string, of: Machine, dial: Dial): Transfer {
   return {
     pullRound: (options, order) => pullRound(node, of, { dial, options, order }),
     scrub: async (options, point) => {
-      const offer = await dial(node, options.source.node)(options.hello, { node });
+      const offer = await dial(node, options.source.node)(options.hello, { node, uid: null });
       const [here, there] = await Promise.all([
         bytesOf(options.target.pool, options.target.copy, point),
         bytesOf(offer.pool, offer.copy, 'live'),
@@ -129,7 +129,7 @@ async function pullRound(node: string, of: Machine, asked: { dial: Dial; options
   const journal = journalOf(of, target.copy, hello.moveUid, hello.epoch);
   const final = journal.finals.includes(order.round);
   if (journal.completeRound === order.round && final === order.final) return reportOf(order, journal, 0n);
-  const offer = await dial(node, source.node)(hello, { node });
+  const offer = await dial(node, source.node)(hello, { node, uid: null });
   if (order.final && !offer.fenced) throw new FlockError('Conflict', 'the source is not fenced');
   const point = order.final ? 'live' : roundPoint(hello.moveUid, order.round);
   if (point !== 'live') await offer.pool.freeze(offer.copy, point);

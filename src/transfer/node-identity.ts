@@ -3,9 +3,10 @@
 import { constants } from 'node:crypto';
 import { isIP } from 'node:net';
 import type { ConnectionOptions, SecureContextOptions, TlsOptions, TLSSocket } from 'node:tls';
+import { nodeOf } from '../api/peer.ts';
 import { FlockError } from '../model/errors.ts';
 import { NAME_PATTERN } from '../model/names.ts';
-import type { NodeIdentity } from './transfer.ts';
+import type { NodeIdentity, Peer } from './transfer.ts';
 
 const name = new RegExp(NAME_PATTERN, 'u');
 
@@ -57,7 +58,7 @@ export const dialSecurely = (identity: NodeIdentity, node: string): ConnectionOp
 });
 
 /** The node at the other end of a connection that was made to us. Throws Unauthorized. */
-export function peerNode(socket: TLSSocket, identity: NodeIdentity): string {
+export function peerOf(socket: TLSSocket, identity: NodeIdentity): Peer {
   const certificate = socket.getPeerX509Certificate();
   if (!certificate) throw new FlockError('Unauthorized', 'a certificate is needed, and none was shown: enrol this node');
   if (!socket.authorized)
@@ -67,7 +68,7 @@ export function peerNode(socket: TLSSocket, identity: NodeIdentity): string {
     );
   const node = nodeIn(certificate.subjectAltName, identity.cluster);
   if (!node) throw new FlockError('Unauthorized', `the certificate is of no node of cluster ${identity.cluster}`);
-  return node;
+  return { node, uid: nodeOf(certificate).uid };
 }
 
 /** What went wrong while dialling: a certificate, or the way there. */

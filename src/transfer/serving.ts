@@ -16,7 +16,7 @@ import {
   ReleaseMessage,
   RootMessage,
 } from './messages.ts';
-import { peerNode } from './node-identity.ts';
+import { peerOf } from './node-identity.ts';
 import { Pacer, type SetRate } from './pacing.ts';
 import type { FrameSink } from './parser.ts';
 import { ReadAhead } from './read-ahead.ts';
@@ -91,7 +91,7 @@ export class Serving implements FrameSink {
   #identify(): void {
     const { identity, clock } = this.#parts.options;
     try {
-      peerNode(this.#socket, identity());
+      peerOf(this.#socket, identity());
     } catch (error) {
       this.#log('warn', `refused ${this.#wire.peer}: ${messageOf(error)}`);
       return this.#wire.refuse(error);
@@ -150,10 +150,10 @@ export class Serving implements FrameSink {
     const { identity, authorize, crash } = this.#parts.options;
     const hello = parse(HelloMessage, payload, 'HELLO');
     this.hello = hello;
-    const node = peerNode(this.#socket, identity());
-    const offer = await authorize(hello, { node });
+    const peer = peerOf(this.#socket, identity());
+    const offer = await authorize(hello, peer);
     this.#served = { offer, hello, memory: this.#parts.memoryOf(hello.moveUid), crash };
-    this.#log('info', `serving ${hello.purpose} to node ${node}`);
+    this.#log('info', `serving ${hello.purpose} to node ${peer.node}`);
     this.#wire.send(controlFrame(FRAME.WELCOME, req, { protocol: 1 }));
   }
 

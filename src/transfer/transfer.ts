@@ -39,8 +39,15 @@ export interface Offer {
   flush?: () => Promise<void>;
 }
 
+/** Who is at the other end, by the certificate that was shown. */
+export interface Peer {
+  node: string;
+  /** Of the StorageNode that the certificate was signed for; null when it names none. Deleting that record revokes the certificate. */
+  uid: string | null;
+}
+
 /** Throws a FlockError (Forbidden, Conflict, NotFound) to refuse; the peer is told its reason and message. */
-export type Authorize = (hello: Hello, peer: { node: string }) => Promise<Offer>;
+export type Authorize = (hello: Hello, peer: Peer) => Promise<Offer>;
 
 export interface Log {
   debug(fields: object, message: string): void;
