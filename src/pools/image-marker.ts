@@ -10,7 +10,7 @@ import { isCode, syncFolder, writeAtomically } from '../host/files.ts';
 import { mountOf } from '../host/mounts.ts';
 import { run } from '../host/run.ts';
 import { filesystemUuid } from '../host/syscalls.ts';
-import { FlockError } from '../model/errors.ts';
+import { FlockError, messageOf } from '../model/errors.ts';
 import { UID_PATTERN } from '../model/names.ts';
 import { JOURNALS, MARKER } from './image-layout.ts';
 
@@ -27,11 +27,28 @@ export async function beInitialised(folder: string, expected: string | null = nu
   const there = await markerOf(folder);
   if (there) return judgedMarker(folder, there, expected);
   if (expected !== null) throw await unmarked(folder);
-  await mkdir(join(folder, JOURNALS), { recursive: true, mode: 0o700 });
+  await beFolder(folder);
+  await beFolder(join(folder, JOURNALS));
   await syncFolder(folder);
   const marker: Marker = { version: 1, uuid: randomUUID(), filesystem: await filesystemOf(folder) };
   await writeAtomically(join(folder, MARKER), `${JSON.stringify(marker, null, 2)}\n`);
   return marker.uuid;
+}
+
+/** Only the last part is made: a path that is wrong, or whose disk is not mounted, must not become a pool on the root disk. */
+async function beFolder(path: string): Promise<void> {
+  try {
+    await mkdir(path, { mode: 0o700 });
+  } catch (error) {
+    if (isCode(error, 'EEXIST')) return;
+    throw new FlockError(
+      'NotPermitted',
+      `the pool's folder ${path} cannot be made (${messageOf(error)}): mount its filesystem or correct its path`,
+      {
+        cause: error,
+      },
+    );
+  }
 }
 
 async function judgedMarker(folder: string, marker: Marker, expected: string | null): Promise<string> {
