@@ -12,8 +12,7 @@ import type { Copies, LocalCopy } from './copies.ts';
 import { nameOf, type FoundCopy, type Inventory } from './inventory.ts';
 import type { AgentPorts } from './ports.ts';
 import type { Publishing } from './publishing.ts';
-import type { World } from './reconcile.ts';
-import { patchEntry, patchMove } from './records.ts';
+import { patchEntry, patchMove, type World } from './records.ts';
 import type { Transfers } from './transfers.ts';
 
 type Step = Exclude<CopyStep, { step: 'blocked' }>;

@@ -5,22 +5,16 @@ import { withSince, type Why } from '../decide/observed.ts';
 import { timestamp } from '../model/clock.ts';
 import { FlockError, isReason, messageOf } from '../model/errors.ts';
 import type { Stored } from '../model/meta.ts';
-import type { Move } from '../model/move.ts';
 import type { CopyStatus, Volume } from '../model/volume.ts';
 import type { CopyActs } from './acts.ts';
 import type { Copies, LocalCopy } from './copies.ts';
 import type { Inventory } from './inventory.ts';
 import type { Lock } from './lock.ts';
 import type { AgentPorts } from './ports.ts';
-import { allMovesOf, freshVolume, movesOf, patchEntry } from './records.ts';
+import { allMovesOf, freshVolume, movesOf, patchEntry, type World } from './records.ts';
 
 /** Steps that could rest on a move not being there. */
 const RESTING_ON_ABSENCE: ReadonlySet<CopyStep['step']> = new Set(['remove', 'dropEntry', 'releasePoint', 'relabel', 'blocked']);
-
-export interface World {
-  volume: Stored<Volume> | null;
-  moves: Stored<Move>[];
-}
 
 interface Failure {
   copy: string;

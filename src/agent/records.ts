@@ -7,6 +7,12 @@ import { Moves, type Incoming, type Move, type Outgoing } from '../model/move.ts
 import { Volumes, type CopyStatus, type Volume } from '../model/volume.ts';
 import type { Known } from './ports.ts';
 
+/** One look at the records of a volume. `volume` null: there is none, or one of another uid. */
+export interface World {
+  volume: Stored<Volume> | null;
+  moves: Stored<Move>[];
+}
+
 export async function freshVolume(client: Client, name: string): Promise<Stored<Volume> | null> {
   try {
     return await client.get(Volumes, name);

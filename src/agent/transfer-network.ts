@@ -23,7 +23,7 @@ export function networkOf(cidr: string): BlockList {
 }
 
 /** The host's addresses, as [address, family]. */
-export const hostAddresses = (): { address: string; family: 'ipv4' | 'ipv6' }[] =>
+const hostAddresses = (): { address: string; family: 'ipv4' | 'ipv6' }[] =>
   Object.values(networkInterfaces())
     .flatMap((each) => each ?? [])
     .map(({ address, family }) => ({ address, family: family === 'IPv6' ? 'ipv6' : 'ipv4' }));

@@ -37,8 +37,3 @@ export const isReason = (error: unknown, ...reasons: Reason[]): error is FlockEr
   error instanceof FlockError && reasons.includes(error.reason);
 
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
-
-/** Closes a switch over a union: adding a member makes every such switch a type error. */
-export function assertNever(value: never): never {
-  throw new FlockError('Internal', `unexpected value ${JSON.stringify(value)}`);
-}

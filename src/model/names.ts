@@ -32,8 +32,6 @@ export const poolName = check(
   63,
   'use lower-case letters, digits and "-", at most 63 characters, and begin and end with a letter or digit',
 );
-export const id = check('id', ID_PATTERN, 32, 'ids are lower-case letters and digits, at most 32');
-export const uid = check('uid', UID_PATTERN, 36, 'uids are lower-case UUIDs');
 
 const UNITS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 } as const;
 

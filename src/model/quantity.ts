@@ -43,18 +43,6 @@ export function parseSize(text: string): bigint {
   return bytes;
 }
 
-/** Bytes with the largest binary suffix that is exact: 1073741824n is `1Gi`, 1000n is `1000`. */
-export function formatQuantity(bytes: bigint): string {
-  let value = bytes;
-  let suffix = '';
-  for (const next of ['Ki', 'Mi', 'Gi', 'Ti', 'Pi', 'Ei']) {
-    if (value === 0n || value % 1024n !== 0n) break;
-    value /= 1024n;
-    suffix = next;
-  }
-  return `${value}${suffix}`;
-}
-
 /** For people: three digits and a binary unit, `1.46 GiB`. */
 export function humanBytes(bytes: bigint): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];

@@ -11,7 +11,6 @@ import { QUANTITY_PATTERN } from './quantity.ts';
  * stale: superseded, kept and then wiped.
  */
 export const COPY_ROLES = ['incoming', 'active', 'retired', 'standby', 'stale'] as const;
-export type CopyRole = (typeof COPY_ROLES)[number];
 
 /** One volume's bytes in one pool, as its node reports them. `ordered` is the controller's: room was asked, nothing is on disk yet. */
 export const CopyStatus = Type.Object({

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { aCopy } from '../testing/labels.ts';
 import { readAll, written } from './contract-bytes.ts';
-import { rejects, type PoolFactory, type PoolTraits } from './contract.ts';
+import { rejects, type PoolFactory, type PoolTraits } from './contract-world.ts';
 import type { BlockHandle, Extent, Pool } from './pool.ts';
 
 const MiB = 1n << 20n;

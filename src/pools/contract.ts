@@ -1,43 +1,19 @@
 // What every pool promises, as one suite of tests that each backend passes: give it a way to make a world and it declares the tests.
 // Knows no backend.
 import assert from 'node:assert/strict';
-import { describe, test, type TestContext } from 'node:test';
+import { describe, test } from 'node:test';
 import { alignedBuffer } from '../host/aligned.ts';
-import { noCrash, type CrashPoint } from '../model/crash.ts';
-import { isReason, type Reason } from '../model/errors.ts';
+import { noCrash } from '../model/crash.ts';
+import { isReason } from '../model/errors.ts';
 import { roundUp } from '../model/quantity.ts';
 import { aCopy } from '../testing/labels.ts';
 import { changesContract } from './contract-changes.ts';
 import { readAll, written } from './contract-bytes.ts';
+import { rejects, type PoolFactory, type PoolTraits } from './contract-world.ts';
 import type { Pool } from './pool.ts';
 
 const MiB = 1n << 20n;
 const GiB = 1n << 30n;
-
-/** One disk with a pool on it. */
-export interface PoolWorld {
-  /** The pool as a process that has just started sees it. */
-  open(crash?: CrashPoint): Promise<Pool>;
-  /** Puts something there that is no copy; its name as the inventory tells it. */
-  plantForeign(): Promise<string>;
-  /** The foreign thing is as it was put there. */
-  isForeignIntact(): Promise<boolean>;
-  /** Names of everything on the disk that belongs to copies. */
-  leftovers(): Promise<string[]>;
-}
-
-/** Makes a world with room for about so many bytes of copies; exactly so many may be booked. */
-export type PoolFactory = (t: TestContext, capacity: bigint) => Promise<PoolWorld>;
-
-/** What is promised depends on what the pool says of itself; here, what it is to say. */
-export interface PoolTraits {
-  points: boolean;
-  attachable: boolean;
-  skip?: string | false;
-}
-
-export const rejects = (asked: Promise<unknown>, reason: Reason, message = /./u): Promise<void> =>
-  assert.rejects(asked, (error: Error) => isReason(error, reason) && message.test(error.message));
 
 export function poolContract(title: string, traits: PoolTraits, make: PoolFactory): void {
   describe(title, { skip: traits.skip ?? false }, () => {

@@ -11,7 +11,7 @@ import { fakePrograms } from '../testing/devices.ts';
 import { needsRoot, temporaryFilesystem, temporaryFolder, type Test } from '../testing/folders.ts';
 import { aCopy } from '../testing/labels.ts';
 import { readAll, written } from './contract-bytes.ts';
-import { rejects } from './contract.ts';
+import { rejects } from './contract-world.ts';
 import { openPool } from './open.ts';
 import type { Pool } from './pool.ts';
 

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { beMounted, beUnmounted } from '../host/mounts.ts';
 import { needsRoot, temporaryFilesystem, temporaryFolder } from '../testing/folders.ts';
 import { aCopy } from '../testing/labels.ts';
-import { rejects } from './contract.ts';
+import { rejects } from './contract-world.ts';
 import { beInitialised } from './image-marker.ts';
 import { openPool } from './open.ts';
 
@@ -14,8 +14,10 @@ const skip = needsRoot;
 const configuration = (path: string) => ({ name: 'local', type: 'image', path }) as const;
 
 test('a folder is marked once, and is that pool from then on', async (t) => {
-  const path = join(await temporaryFolder(t), 'new', 'pool');
+  const folder = await temporaryFolder(t);
+  const path = join(folder, 'pool');
   const uuid = await beInitialised(path);
+  await rejects(beInitialised(join(folder, 'wrong', 'pool')), 'NotPermitted', /cannot be made .*: mount its filesystem or correct its path/u);
   assert.equal(await beInitialised(path), uuid);
   assert.equal((await openPool(configuration(path), { uuid })).uuid, uuid);
   assert.equal((await openPool(configuration(path), { uuid: null })).uuid, uuid);

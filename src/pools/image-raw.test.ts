@@ -8,7 +8,8 @@ import { dirname, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { needsRoot, temporaryFilesystem } from '../testing/folders.ts';
 import { aCopy } from '../testing/labels.ts';
-import { poolContract, rejects, type PoolWorld } from './contract.ts';
+import { poolContract } from './contract.ts';
+import { rejects, type PoolWorld } from './contract-world.ts';
 import { beInitialised } from './image-marker.ts';
 import { openImagePool } from './image.ts';
 

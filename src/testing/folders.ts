@@ -79,7 +79,7 @@ function isAlive(pid: number): boolean {
 }
 
 /** Unmounts and detaches everything at, in and from the folder, innermost first, and removes it. */
-export async function tearDown(folder: string): Promise<void> {
+async function tearDown(folder: string): Promise<void> {
   if (needsRoot === false) {
     while (await unmountedOne(folder));
     await detachAll(folder);
