@@ -44,8 +44,9 @@ export async function runDemo(context: Context): Promise<number> {
   const telling = new Telling(context);
   telling.line(telling.paint('bold', 'Flock: a volume moves to another node while its application writes'));
   const stage = openStage(context, (text) => telling.lack(text));
+  let mounting: boolean;
   try {
-    await play({ context, stage, telling });
+    mounting = await play({ context, stage, telling });
   } catch (error) {
     await breakOff({ context, stage, telling }, error);
     if (context.interrupted.aborted) throw new Interrupted('stopped; nothing is left behind', { cause: error });
@@ -55,8 +56,9 @@ export async function runDemo(context: Context): Promise<number> {
   telling.step('clearing everything away');
   const left = await stage.clear();
   telling.claim('nothing is left behind: no process, no mount, no loop device, no file', left.length === 0, left.join(', '));
-  telling.line(byHand(context));
-  telling.line(`${telling.held} passed, ${telling.failed} failed`);
+  telling.heading('By hand');
+  for (const command of byHand(mounting)) telling.line(`  ${command}`);
+  telling.line(`\n${telling.held} passed, ${telling.failed} failed`);
   return telling.failed;
 }
 
@@ -74,7 +76,8 @@ function tellWarnings({ stage, telling }: Pick<Play, 'stage' | 'telling'>): void
   for (const warning of warnings) telling.line(`  ${harmless(warning)}`);
 }
 
-async function play(parts: Play): Promise<void> {
+/** Whether volumes can be mounted here. */
+async function play(parts: Play): Promise<boolean> {
   const { telling } = parts;
   telling.heading('A cluster on this machine');
   const scene = await setUp(parts);
@@ -88,6 +91,7 @@ async function play(parts: Play): Promise<void> {
   const moved = await move(scene, order);
   telling.heading('The proof');
   await proveAll(scene, { ...moved, volume, content });
+  return volume.spec.volumeMode !== 'Block';
 }
 
 // ---- before the move -------------------------------------------------------------------------------------------------------------
@@ -126,7 +130,7 @@ async function makeVolume(scene: Scene): Promise<Stored<Volume>> {
     },
   );
   await publish(scene, SOURCE);
-  telling.step(`volume ${VOLUME} of ${SIZE} is ${workload.volume.volumeMode === 'Block' ? 'handed out' : 'mounted'} on ${SOURCE}`);
+  telling.step(`volume ${VOLUME} of ${SIZE} is ${workload.given} on ${SOURCE}`);
   return volume;
 }
 
@@ -229,7 +233,7 @@ async function cutOver(scene: Scene, order: Stored<Move>): Promise<number> {
   const { stage, telling } = scene;
   await stage.stopApplication();
   const before = stage.acknowledged().length;
-  telling.step(`the application is stopped after ${before} acknowledged commits, and the volume unmounted on ${SOURCE}`);
+  telling.step(`the application is stopped after ${before} acknowledged commits, and the volume ${scene.workload.taken} on ${SOURCE}`);
   await (await stage.agent(SOURCE)).unpublish({ volume: VOLUME });
   const over = await followMove(scene, order, (seen) => (isOver(seen) ? seen : null));
   telling.step(`the last changes are copied and proven, the move is committed: epoch ${(over.status?.epoch ?? 0) + 1} is on ${TARGET}`);

@@ -27,7 +27,7 @@ export function openRecords(file: string, from: number): Committing {
 
 const roomIn = (fd: number, from: number): number => Math.floor((fstatSync(fd).size - from) / RECORD);
 
-export function recordOf(number: number, payload: Uint8Array): Buffer {
+function recordOf(number: number, payload: Uint8Array): Buffer {
   const record = Buffer.alloc(RECORD);
   record.writeBigUInt64LE(BigInt(number));
   record.set(payload, NUMBER);
@@ -36,7 +36,7 @@ export function recordOf(number: number, payload: Uint8Array): Buffer {
 }
 
 /** Its number and checksum; null when it is not whole. */
-export function readRecord(record: Buffer): { number: number; checksum: string } | null {
+function readRecord(record: Buffer): { number: number; checksum: string } | null {
   const number = Number(record.readBigUInt64LE());
   if (number === 0) return null;
   const checksum = checksumOf(number, record.subarray(NUMBER, NUMBER + PAYLOAD));
@@ -59,7 +59,7 @@ function lastOf(fd: number, from: number, room: number): number {
   return there;
 }
 
-export function readRecords(file: string, from: number): Held {
+function readRecords(file: string, from: number): Held {
   const fd = openSync(file, 'r');
   try {
     const commits = new Map<number, string>();

@@ -2,8 +2,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Move } from '../../model/move.ts';
-import type { Context } from '../context.ts';
-import { bytesOf, paintFor } from '../format.ts';
+import { bytesOf } from '../format.ts';
 import { aligned } from '../print.ts';
 import { PACKAGE_ROOT } from '../version.ts';
 import type { Proof } from './acknowledged.ts';
@@ -39,20 +38,17 @@ const msOf = (ms: number | null | undefined): string => (ms === null || ms === u
 /** In a checkout the program is called by its path. */
 const flockctl = (): string => (existsSync(join(PACKAGE_ROOT, 'src', 'cli', 'main.ts')) ? 'bin/flockctl' : 'flockctl');
 
-export function byHand(context: Context): string {
+/** Commands, in order. */
+export function byHand(mounting: boolean): string[] {
   const name = flockctl();
-  const root = process.getuid?.() === 0;
-  const use = root
-    ? [`${name} volume create db --size 2Gi --node node-1`, `${name} volume mount db /mnt/db`]
-    : [`${name} volume create db --size 512Mi --node node-1 --block`];
-  const title = paintFor(context.out, context.env)('bold', 'By hand');
-  const commands = [
-    `${name} up --nodes 3`,
-    ...use,
-    `${name} move db --to node-2 --wait`,
-    ...(root ? [`${name} volume unmount db        (in another shell, when the move asks for it)`] : []),
-    `${name} volume show db`,
-    `${name} down --delete`,
-  ];
-  return [`\n${title}`, ...commands.map((command) => `  ${command}`), ''].join('\n');
+  return [
+    'up --nodes 3',
+    ...(mounting
+      ? ['volume create db --size 2Gi --node node-1', 'volume mount db /mnt/db']
+      : ['volume create db --size 512Mi --node node-1 --block']),
+    'move db --to node-2 --wait',
+    ...(mounting ? ['volume unmount db     # in another shell, when the move asks for it'] : []),
+    'volume show db',
+    'down --delete',
+  ].map((words) => `${name} ${words}`);
 }

@@ -6,7 +6,7 @@ import { GROUP_VERSION } from '../../model/meta.ts';
 import { Moves, type MoveStatus } from '../../model/move.ts';
 import type { Context } from '../context.ts';
 import { warningsIn } from './logs.ts';
-import { summary } from './summary.ts';
+import { byHand, summary } from './summary.ts';
 import { Telling } from './telling.ts';
 
 function onScreen(terminal: boolean, env: Context['env'] = {}): { telling: Telling; written: () => string } {
@@ -74,6 +74,18 @@ test('the table sets bytes sent against bytes allocated, and tells rounds, what 
 test('what nobody has told is a dash in the table', () => {
   assert.match(table({}, null), /^pause +- between .* part -$/mu);
 });
+
+for (const mounting of [true, false])
+  test(`how to try it by hand ${mounting ? 'mounts' : 'mounts nothing where nothing can be mounted'}`, () => {
+    const commands = byHand(mounting);
+    assert.ok(commands.every((command) => /^(bin\/)?flockctl /u.test(command)));
+    assert.match(commands[0] ?? '', /up --nodes 3$/u);
+    assert.match(commands.at(-1) ?? '', /down --delete$/u);
+    assert.equal(
+      commands.some((command) => command.includes('mount')),
+      mounting,
+    );
+  });
 
 test('of the logs only warnings are told, oldest first, and what is no entry at all', () => {
   const entry = (level: number, time: string, more: object = {}): string =>

@@ -18,6 +18,8 @@ export interface Workload {
   content: string;
   application: string;
   commits: string;
+  given: string;
+  taken: string;
   volume: Pick<VolumeSpec, 'volumeMode' | 'filesystem'>;
   /** Writes the content into the volume at this path; its hash. */
   write(target: string, tell: (written: number) => void, signal: AbortSignal): Promise<string>;
@@ -36,6 +38,8 @@ export function mountedWorkload(filesystem: Filesystem): Workload {
     content: `${FILES} files`,
     application: 'a SQLite database (WAL, every commit synced)',
     commits: 'in the database',
+    given: 'mounted',
+    taken: 'unmounted',
     volume: { volumeMode: 'Filesystem', filesystem },
     write: async (target, tell, signal) => {
       await mkdir(join(target, 'files'));
@@ -53,6 +57,8 @@ export function rawWorkload(): Workload {
     content: 'a stretch of the raw file',
     application: 'a writer of numbered records, each with a checksum, each synced',
     commits: 'among the records',
+    given: 'handed out',
+    taken: 'taken back',
     volume: { volumeMode: 'Block' },
     write: (target, tell, signal) => writeStretches(bytes(target), tell, signal),
     hash: (target, signal) => hashStretches(bytes(target), signal),
