@@ -59,7 +59,7 @@ function lastOf(fd: number, from: number, room: number): number {
   return there;
 }
 
-function readRecords(file: string, from: number): Held {
+export function readRecords(file: string, from: number): Held {
   const fd = openSync(file, 'r');
   try {
     const commits = new Map<number, string>();
