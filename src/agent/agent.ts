@@ -72,6 +72,8 @@ class NodeAgent implements Agent {
   readonly #running: Promise<unknown>[] = [];
   /** Volumes that have a copy here, by name, as last looked at. */
   #local = new Set<string>();
+  /** What was wrong with the pools then. */
+  #problems = '';
   #copies: Copies | null = null;
   #reconciler: VolumeReconciler | null = null;
   #transfers: Transfers | null = null;
@@ -87,7 +89,7 @@ class NodeAgent implements Agent {
     this.#nodes = informer(client, StorageNodes, watching);
     const beat = heartbeat({ client, node, ...watching });
     this.#running.push(beat.start(this.#stop.signal));
-    this.#inventory = inventory(options.pools);
+    this.#inventory = inventory(options.pools, options.broken);
     this.#ports = {
       ...options,
       isLeaseFresh: () => beat.isFresh(),
@@ -111,6 +113,7 @@ class NodeAgent implements Agent {
       pools: options.pools,
       broken: options.broken,
       inventory: this.#inventory,
+      useMs: 3 * options.reportMs,
       transfer: () => this.#serving?.address ?? null,
       orphans: () => this.#orphans(),
     });
@@ -191,12 +194,16 @@ class NodeAgent implements Agent {
     }
   }
 
-  /** Volumes whose copies were not known of yet are looked at: after a start, or when a pool came back. */
+  /** Volumes whose copies were not known of yet are looked at; and all of this node when a pool came or went, for they say why. */
   async #look(): Promise<void> {
     const found = new Set((await this.#inventory.copies()).map(({ label }) => label.volume));
+    const problems = JSON.stringify([...(await this.#inventory.problems())]);
     const back = [...found].filter((name) => !this.#local.has(name));
+    const here = this.#volumes.list().filter((volume) => concerns(volume, this.#options.node));
+    const concerned = problems === this.#problems ? [] : here.map(({ metadata }) => metadata.name);
     this.#local = found;
-    for (const name of back) this.#queue.add(name);
+    this.#problems = problems;
+    for (const name of [...back, ...concerned]) this.#queue.add(name);
   }
 
   async #reportNow(): Promise<void> {

@@ -25,7 +25,8 @@ interface Seen {
   problem: string | null;
 }
 
-export function inventory(pools: ReadonlyMap<string, Pool>): Inventory {
+/** `unopened`: pools that could not even be opened, with the reason. */
+export function inventory(pools: ReadonlyMap<string, Pool>, unopened: ReadonlyMap<string, { message: string }> = new Map()): Inventory {
   const seen = new Map<string, Promise<Seen>>();
   const look = (pool: Pool): Promise<Seen> => {
     const known = seen.get(pool.name) ?? scan(pool);
@@ -37,7 +38,10 @@ export function inventory(pools: ReadonlyMap<string, Pool>): Inventory {
   return {
     copies: async () => (await all()).flatMap(([, { copies }]) => copies),
     readable: async () => new Set((await all()).filter(([, { problem }]) => problem === null).map(([name]) => name)),
-    problems: async () => new Map((await all()).flatMap(([name, { problem }]) => (problem === null ? [] : [[name, problem] as const]))),
+    problems: async () => {
+      const seen = (await all()).flatMap(([name, { problem }]) => (problem === null ? [] : [[name, problem] as const]));
+      return new Map([...[...unopened].map(([name, { message }]) => [name, message] as const), ...seen]);
+    },
     foreign: async (name) => (await all()).find(([pool]) => pool === name)?.[1].foreign ?? [],
     touched: (pool) => {
       seen.delete(pool);

@@ -31,13 +31,12 @@ export interface ReportParts {
   /** Pools of the configuration that could not be opened, and why. */
   broken: ReadonlyMap<string, BrokenPool>;
   inventory: Inventory;
+  /** Between two writes that only tell of the disks' use, ms. */
+  useMs: number;
   transfer: () => { address: string; port: number } | null;
   /** Names of copies on this node that no record speaks of. */
   orphans: () => Promise<ReadonlyMap<string, string[]>>;
 }
-
-/** Between two writes that only tell of the disks' use, ms. */
-const USE_INTERVAL = 30_000;
 
 export class NodeReport {
   readonly #parts: ReportParts;
@@ -49,13 +48,13 @@ export class NodeReport {
 
   /** Makes the record if there is none, and brings its status up to date. `ready` false: this agent is going. */
   async write(ready: boolean): Promise<void> {
-    const { client, node, clock } = this.#parts;
+    const { client, node, clock, useMs } = this.#parts;
     const record = await this.#record();
     const status = await this.#status(record, ready);
     const patch = difference(record.status, status);
     if (!patch) return;
     const urgent = difference(withoutUse(record.status), withoutUse(status));
-    if (!urgent && clock.monotonic() - this.#lastUse < USE_INTERVAL) return;
+    if (!urgent && clock.monotonic() - this.#lastUse < useMs) return;
     await client.patch(StorageNodes, node, { metadata: { uid: record.metadata.uid }, status: patch }, { subresource: 'status' });
     this.#lastUse = clock.monotonic();
   }
