@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import type { Clock } from '../model/clock.ts';
 import { timestamp } from '../model/clock.ts';
 import { isReason, messageOf } from '../model/errors.ts';
-import type { ApiObject } from '../model/meta.ts';
+import { EVENT_NAMESPACE, type ApiObject } from '../model/meta.ts';
 import { Events, type Event } from '../model/system.ts';
 import type { Client } from './client.ts';
 import type { Log } from './log.ts';
@@ -146,7 +146,7 @@ class BufferedRecorder implements EventRecorder {
     return {
       apiVersion: 'v1',
       kind: 'Event',
-      metadata: { name: `${name.slice(0, LONGEST_NAME - 17).replace(/[-.]+$/u, '')}.${suffix}`, namespace: namespace ?? 'default' },
+      metadata: { name: `${name.slice(0, LONGEST_NAME - 17).replace(/[-.]+$/u, '')}.${suffix}`, namespace: namespace ?? EVENT_NAMESPACE },
       involvedObject: {
         apiVersion,
         kind,
@@ -205,7 +205,7 @@ class BufferedRecorder implements EventRecorder {
 
   async #write({ event, written }: Told): Promise<void> {
     const { client } = this.#options;
-    const { name, namespace = 'default' } = event.metadata;
+    const { name, namespace = EVENT_NAMESPACE } = event.metadata;
     if (written) {
       try {
         const { count, lastTimestamp } = event;

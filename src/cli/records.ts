@@ -3,7 +3,7 @@ import type { Client } from '../api/client.ts';
 import { listAll } from '../api/list-all.ts';
 import { isUnfinished } from '../decide/observed.ts';
 import { FlockError, isReason } from '../model/errors.ts';
-import { SYSTEM_NAMESPACE, type ApiObject, type Stored } from '../model/meta.ts';
+import { EVENT_NAMESPACE, type ApiObject, type Stored } from '../model/meta.ts';
 import { Moves, type Move } from '../model/move.ts';
 import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
 import { Events, type Event } from '../model/system.ts';
@@ -54,7 +54,7 @@ async function unlessMissing<T>(found: Promise<T>): Promise<T | null> {
 /** What happened to an object, oldest first. */
 export async function eventsOf(client: Client, object: Stored<ApiObject>): Promise<Stored<Event>[]> {
   const { items } = await client.list(Events, {
-    namespace: object.metadata.namespace ?? SYSTEM_NAMESPACE,
+    namespace: object.metadata.namespace ?? EVENT_NAMESPACE,
     fieldSelector: `involvedObject.uid=${object.metadata.uid}`,
   });
   return items.toSorted((a, b) => ((a.lastTimestamp ?? '') < (b.lastTimestamp ?? '') ? -1 : 1));

@@ -3,11 +3,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parse } from 'yaml';
 import type { Client } from '../api/client.ts';
+import { eventRecorder } from '../api/event-recorder.ts';
 import { states } from './follow.ts';
 import { systemClock } from '../model/clock.ts';
 import type { Stored } from '../model/meta.ts';
 import { Volumes, VOLUME_FINALIZER, type Volume, type VolumeStatus } from '../model/volume.ts';
 import { flockctl, putNode, putVolume, records, start, whenWritten } from '../testing/cli.ts';
+import { keptLog } from '../testing/kept-log.ts';
 
 async function cluster(): Promise<Client> {
   const client = records();
@@ -166,6 +168,16 @@ test('a record cannot write on the terminal of who looks at it', async () => {
   await putVolume(client, 'db', { status: { obstacle: { reason: 'X', message: 'a\u001B]0;title\u0007b\nc' } } });
   const { out } = await flockctl(['volume', 'show', 'db'], { client });
   assert.match(out, /^Waits for: +X: a \]0;title b c$/mu);
+});
+
+test('show tells what happened to the volume, as its recorder wrote it', async () => {
+  const client = await cluster();
+  const volume = await putVolume(client, 'db');
+  const recorder = eventRecorder({ client, component: 'flock-agent', instance: 'node-1', clock: systemClock, log: keptLog() });
+  recorder.record(volume, 'Warning', 'GrowFailed', 'pool local is full');
+  await recorder.flush();
+  const { out } = await flockctl(['volume', 'show', 'db'], { client });
+  assert.match(out, /Events:\n  .* ago +Warning +GrowFailed +pool local is full\n/u);
 });
 
 test('grow asks for the size and waits until the volume has it', async () => {

@@ -6,8 +6,10 @@ export const GROUP = 'flock.dev';
 export const VERSION = 'v1alpha1';
 export const GROUP_VERSION = `${GROUP}/${VERSION}`;
 
-/** Where Leases live. Events of cluster-scoped objects live in `default`, as kube-apiserver wants it. */
+/** Where Leases live. */
 export const SYSTEM_NAMESPACE = 'flock-system';
+/** Where Events of cluster-scoped objects live, as kube-apiserver wants it. */
+export const EVENT_NAMESPACE = 'default';
 
 export interface OwnerReference {
   apiVersion: string;
