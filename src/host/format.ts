@@ -10,8 +10,8 @@ import { run } from './run.ts';
 const OUR_LABEL = 'flock';
 const MKFS_TIMEOUT = 600_000;
 
-/** Below these mkfs refuses, or makes something crippled. */
-const SMALLEST: { [F in Filesystem]: bigint } = { ext4: 8n << 20n, xfs: 300n << 20n, btrfs: 128n << 20n };
+/** Below these, in bytes, mkfs refuses, or makes something crippled. */
+export const SMALLEST: { readonly [F in Filesystem]: bigint } = { ext4: 8n << 20n, xfs: 300n << 20n, btrfs: 128n << 20n };
 
 /** Throws Invalid for a volume too small for its filesystem: asked before the volume is made. */
 export function checkFilesystemSize(filesystem: Filesystem, size: bigint): void {

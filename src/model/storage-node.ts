@@ -19,6 +19,8 @@ export const PoolStatus = Type.Object({
   /** Real size and use of what is underneath. */
   size: Type.Optional(Type.String()),
   used: Type.Optional(Type.String()),
+  /** Sizes are multiples of this. */
+  unit: Type.Optional(Type.String()),
   thin: Type.Optional(Type.Boolean()),
   /** It can hold points in time, so that a move copies while the application writes. */
   points: Type.Optional(Type.Boolean()),

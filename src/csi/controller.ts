@@ -1,0 +1,142 @@
+// CSI Controller: every call writes a record, or reads some, and waits until they say what was asked. Every replica serves it; what is to be
+// done about a record is decided by the controller that leads.
+import { status } from '@grpc/grpc-js';
+import { copiesOf, isDeleting, isPublished } from '../decide/observed.ts';
+import { isReason } from '../model/errors.ts';
+import { Volumes } from '../model/volume.ts';
+import { accessOf, commonAccess, whyNotUsed } from './access.ts';
+import { capacityOf } from './capacity.ts';
+import { VolumeMaker } from './create-volume.ts';
+import { Refused } from './errors.ts';
+import { expandVolume } from './expand-volume.ts';
+import {
+  ControllerServiceCapability_RPC_Type as Capability,
+  ControllerService,
+  type ControllerPublishVolumeRequest,
+  type ControllerServer,
+  type ValidateVolumeCapabilitiesRequest,
+  type ValidateVolumeCapabilitiesResponse,
+} from './generated/csi.ts';
+import { nodeIdOf, volumeIdOf, volumeNameFor } from './ids.ts';
+import { entryOf, listVolumes } from './list-volumes.ts';
+import { parametersOf } from './parameters.ts';
+import { existing, nodeNamed } from './records.ts';
+import type { Service } from './socket.ts';
+import { implementation, type Methods } from './unary.ts';
+import type { VolumeWaits, WaitingPorts } from './waiting.ts';
+
+const CAPABILITIES: readonly Capability[] = [
+  Capability.CREATE_DELETE_VOLUME,
+  Capability.PUBLISH_UNPUBLISH_VOLUME,
+  Capability.LIST_VOLUMES,
+  Capability.LIST_VOLUMES_PUBLISHED_NODES,
+  Capability.GET_CAPACITY,
+  Capability.EXPAND_VOLUME,
+  Capability.GET_VOLUME,
+  Capability.VOLUME_CONDITION,
+  Capability.SINGLE_NODE_MULTI_WRITER,
+];
+
+export function controllerService(ports: WaitingPorts, waits: VolumeWaits): Service {
+  const calls = new ControllerCalls(ports, waits);
+  return { definition: ControllerService, implementation: implementation<ControllerServer>(calls.methods(), ports) };
+}
+
+const onVolume = ({ volumeId }: { volumeId: string }): string => volumeId;
+
+export class ControllerCalls {
+  readonly #ports: WaitingPorts;
+  readonly #waits: VolumeWaits;
+  readonly #maker: VolumeMaker;
+
+  constructor(ports: WaitingPorts, waits: VolumeWaits) {
+    this.#ports = ports;
+    this.#waits = waits;
+    this.#maker = new VolumeMaker(ports.client, waits);
+  }
+
+  methods(): Methods<ControllerServer> {
+    const { client } = this.#ports;
+    return {
+      controllerGetCapabilities: {
+        answer: async () => ({ capabilities: CAPABILITIES.map((type) => ({ type: { $case: 'rpc', value: { type } } })) }),
+      },
+      createVolume: {
+        on: ({ name }) => (name === '' ? '' : volumeNameFor(name)),
+        answer: (asked, signal) => this.#maker.create(asked, signal),
+      },
+      deleteVolume: { on: onVolume, answer: (asked, signal) => this.#delete(volumeIdOf(asked), signal) },
+      controllerExpandVolume: { on: onVolume, answer: (asked, signal) => expandVolume(client, this.#waits, asked, signal) },
+      controllerPublishVolume: { on: onVolume, answer: (asked) => this.#publish(asked) },
+      controllerUnpublishVolume: { on: onVolume, answer: async (asked) => this.#unpublish(asked) },
+      validateVolumeCapabilities: { answer: (asked) => this.#validate(asked) },
+      controllerGetVolume: { answer: async (asked) => entryOf(await existing(this.#waits, volumeIdOf(asked))) },
+      listVolumes: { answer: (asked) => listVolumes(client, asked) },
+      getCapacity: { answer: (asked) => capacityOf(client, asked) },
+    };
+  }
+
+  /** One that is not there is deleted already. */
+  async #delete(name: string, signal: AbortSignal): Promise<object> {
+    const volume = await this.#waits.read(name);
+    if (!volume) return {};
+    const { uid } = volume.metadata;
+    const used = Object.entries(copiesOf(volume)).find(([copy]) => isPublished(volume, copy))?.[1];
+    if (used && !isDeleting(volume))
+      throw new Refused(status.FAILED_PRECONDITION, `volume ${name} is in use on node ${used.node} at ${used.published?.join(', ')}`);
+    await this.#ports.client.delete(Volumes, name, { uid }).catch((error: unknown) => {
+      if (!isReason(error, 'NotFound')) throw error;
+    });
+    await this.#waits.until(name, (seen) => (seen?.metadata.uid === uid ? null : true), signal);
+    return {};
+  }
+
+  /** The volume is there, or it is not: it is moved by a Move. */
+  async #publish(asked: ControllerPublishVolumeRequest): Promise<{ publishContext: { [key: string]: string } }> {
+    const [name, node] = [volumeIdOf(asked), nodeIdOf(asked)];
+    const access = accessOf(asked.volumeCapability);
+    const volume = await existing(this.#waits, name);
+    if (!(await nodeNamed(this.#ports.client, node))) throw new Refused(status.NOT_FOUND, `there is no node ${node}`);
+    const why = whyNotUsed(volume, access);
+    if (why !== null) throw new Refused(status.INVALID_ARGUMENT, why);
+    if (isDeleting(volume)) throw new Refused(status.FAILED_PRECONDITION, `volume ${name} is being deleted`);
+    if (volume.spec.node !== node)
+      throw new Refused(
+        status.FAILED_PRECONDITION,
+        `volume ${name} is on node ${volume.spec.node ?? '(none yet)'}, not on ${node}; move it there first: flockctl move ${name} --to ${node}`,
+      );
+    return { publishContext: {} };
+  }
+
+  /** Where a volume is does not change by nobody using it. */
+  #unpublish(asked: { volumeId: string; nodeId: string }): object {
+    volumeIdOf(asked);
+    if (asked.nodeId !== '') nodeIdOf(asked);
+    return {};
+  }
+
+  async #validate(asked: ValidateVolumeCapabilitiesRequest): Promise<ValidateVolumeCapabilitiesResponse> {
+    const name = volumeIdOf(asked);
+    if (asked.volumeCapabilities.length === 0) throw new Refused(status.INVALID_ARGUMENT, 'volume_capabilities are missing');
+    const volume = await existing(this.#waits, name);
+    const message = unless(() => {
+      const why = whyNotUsed(volume, commonAccess(asked.volumeCapabilities));
+      if (why !== null) throw new Refused(status.INVALID_ARGUMENT, why);
+      parametersOf(asked.parameters);
+    });
+    const { volumeContext, volumeCapabilities, parameters, mutableParameters } = asked;
+    const confirmed = message === '' ? { volumeContext, volumeCapabilities, parameters, mutableParameters } : undefined;
+    return { confirmed, message };
+  }
+}
+
+/** What went wrong, or '' when nothing did. */
+function unless(work: () => void): string {
+  try {
+    work();
+    return '';
+  } catch (error) {
+    if (error instanceof Refused || isReason(error, 'Invalid')) return error.message;
+    throw error;
+  }
+}

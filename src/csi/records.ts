@@ -1,0 +1,50 @@
+// Records as calls look them up, with the protocol's own refusals; and what orchestrators are told of a volume.
+import { status } from '@grpc/grpc-js';
+import type { Client } from '../api/client.ts';
+import { copiesOf } from '../decide/observed.ts';
+import { isReason } from '../model/errors.ts';
+import type { Stored } from '../model/meta.ts';
+import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
+import type { Volume } from '../model/volume.ts';
+import { Refused } from './errors.ts';
+import type { Volume as Answer } from './generated/csi.ts';
+import { NODE_KEY } from './names.ts';
+import type { VolumeWaits } from './waiting.ts';
+
+/** Throws NOT_FOUND. */
+export async function existing(waits: VolumeWaits, name: string): Promise<Stored<Volume>> {
+  const volume = await waits.read(name);
+  if (!volume) throw new Refused(status.NOT_FOUND, `there is no volume ${name}`);
+  return volume;
+}
+
+export async function nodeNamed(client: Client, name: string): Promise<Stored<StorageNode> | null> {
+  try {
+    return await client.get(StorageNodes, name);
+  } catch (error) {
+    if (isReason(error, 'NotFound')) return null;
+    throw error;
+  }
+}
+
+/** Sizes of pools that do not say otherwise are multiples of this, bytes. */
+const USUAL_UNIT = 4096n;
+
+export const unitOf = (node: StorageNode | null, pool: string): bigint => BigInt(node?.status?.pools?.[pool]?.unit ?? USUAL_UNIT);
+
+/** The real size of the copy that may be served, bytes; undefined: it is not made. */
+export function sizeOf(volume: Volume): bigint | undefined {
+  const copy = copiesOf(volume)[volume.spec.copy ?? ''];
+  return copy?.created && copy.size !== undefined ? BigInt(copy.size) : undefined;
+}
+
+/** As orchestrators are told of a volume. */
+export function answerOf({ metadata, spec }: Volume, size: bigint): Answer {
+  return {
+    capacityBytes: size,
+    volumeId: metadata.name,
+    volumeContext: {},
+    contentSource: undefined,
+    accessibleTopology: spec.node === undefined ? [] : [{ segments: { [NODE_KEY]: spec.node } }],
+  };
+}

@@ -1,0 +1,45 @@
+// CSI of a controller process: identity and controller on one socket, beside the reconcile loops and whether they lead or not.
+import type { Client } from '../api/client.ts';
+import type { Log } from '../api/log.ts';
+import type { Clock } from '../model/clock.ts';
+import { controllerService } from './controller.ts';
+import { identityService } from './identity.ts';
+import { serveOn, type Endpoint } from './socket.ts';
+import { VolumeWaits } from './waiting.ts';
+
+export interface ControllerServing {
+  /** Path of the socket. */
+  socket: string;
+  client: Client;
+  clock: Clock;
+  random: () => number;
+  log: Log;
+  version: string;
+}
+
+export async function serveController(options: ControllerServing): Promise<Endpoint> {
+  const { socket, log, version } = options;
+  const stop = new AbortController();
+  const waits = new VolumeWaits(options);
+  const watching = waits.start(stop.signal);
+  let synced = false;
+  void waits.synced.then(() => (synced = true)).catch(() => undefined);
+  const end = async (): Promise<void> => {
+    stop.abort();
+    await watching;
+  };
+  try {
+    const endpoint = await serveOn(socket, [identityService({ log, version, isReady: () => synced }), controllerService(options, waits)]);
+    log.info({ socket }, 'CSI is served');
+    return {
+      path: endpoint.path,
+      close: async (patience) => {
+        await endpoint.close(patience);
+        await end();
+      },
+    };
+  } catch (error) {
+    await end();
+    throw error;
+  }
+}

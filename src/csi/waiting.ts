@@ -1,0 +1,104 @@
+// Waiting for volumes: one watch for all calls tells that one changed, and a fresh read of it says how it is. Knows no call.
+import type { Client } from '../api/client.ts';
+import { informer, type Informer } from '../api/informer.ts';
+import type { Log } from '../api/log.ts';
+import type { Clock } from '../model/clock.ts';
+import { isReason, messageOf } from '../model/errors.ts';
+import type { Stored } from '../model/meta.ts';
+import { Volumes, type Volume } from '../model/volume.ts';
+import { Refused, statusOf } from './errors.ts';
+
+export interface WaitingPorts {
+  client: Client;
+  clock: Clock;
+  random: () => number;
+  log: Log;
+}
+
+/** A change that the watch has not told of is found after this, ms. */
+const LOOK_AGAIN = 5_000;
+
+export class VolumeWaits {
+  readonly #ports: WaitingPorts;
+  readonly #volumes: Informer<Volume>;
+  readonly #waiting = new Map<string, Set<() => void>>();
+
+  constructor(ports: WaitingPorts) {
+    this.#ports = ports;
+    this.#volumes = informer(ports.client, Volumes, ports);
+    this.#volumes.onChange((name) => {
+      for (const wake of this.#waiting.get(name) ?? []) wake();
+    });
+  }
+
+  /** Watches until the signal aborts. */
+  start(signal: AbortSignal): Promise<void> {
+    return this.#volumes.start(signal);
+  }
+
+  /** The watch stands. */
+  get synced(): Promise<void> {
+    return this.#volumes.synced;
+  }
+
+  /** The volume as it is now; null: there is none. */
+  async read(name: string): Promise<Stored<Volume> | null> {
+    try {
+      return await this.#ports.client.get(Volumes, name);
+    } catch (error) {
+      if (isReason(error, 'NotFound')) return null;
+      throw error;
+    }
+  }
+
+  /** What `judge` answers, once it does. When the signal aborts first, throws its reason with what is known of the volume. */
+  async until<R>(name: string, judge: (volume: Stored<Volume> | null) => R | null, signal: AbortSignal): Promise<R> {
+    let last = 'its record was not read yet';
+    for (;;) {
+      using change = this.#nextChange(name, signal);
+      const seen = await this.#seen(name);
+      if (typeof seen !== 'string') {
+        const result = judge(seen);
+        if (result !== null) return result;
+      }
+      last = typeof seen === 'string' ? seen : tellingOf(seen);
+      await change.happened;
+      if (signal.aborted) throw overdue(name, last, signal);
+    }
+  }
+
+  /** A server that does not answer is waited for. */
+  async #seen(name: string): Promise<Stored<Volume> | null | string> {
+    try {
+      return await this.read(name);
+    } catch (error) {
+      if (isReason(error, 'Unavailable')) return messageOf(error);
+      throw error;
+    }
+  }
+
+  /** From now on: what happens between a look and the waiting is not missed. */
+  #nextChange(name: string, signal: AbortSignal): { happened: Promise<void> } & Disposable {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const ended = new AbortController();
+    const all = this.#waiting.get(name) ?? new Set();
+    this.#waiting.set(name, all.add(resolve));
+    this.#ports.clock.sleep(LOOK_AGAIN, AbortSignal.any([signal, ended.signal])).then(resolve, () => resolve());
+    return {
+      happened: promise,
+      [Symbol.dispose]: () => {
+        ended.abort();
+        all.delete(resolve);
+        if (all.size === 0 && this.#waiting.get(name) === all) this.#waiting.delete(name);
+      },
+    };
+  }
+}
+
+const tellingOf = (volume: Volume | null): string =>
+  volume === null ? 'it is gone' : (volume.status?.obstacle?.message ?? `it is ${volume.status?.phase ?? 'new'}`);
+
+const overdue = (name: string, last: string, signal: AbortSignal): Refused => {
+  const { code, details } = statusOf(signal.reason);
+  return new Refused(code, `${details}; volume ${name}: ${last}`);
+};
