@@ -262,8 +262,9 @@ class NodeAgent implements Agent {
   async stop(): Promise<void> {
     this.#stop.abort(new FlockError('Unavailable', 'the agent is stopping'));
     await this.#socket?.close();
-    await this.#transfers?.stopAll();
+    // The queue first: what ends asks for another look, which would start the next transfer.
     await this.#queue.stop();
+    await this.#transfers?.stopAll();
     await this.#serving?.want(false);
     await Promise.all(this.#running);
     await this.#copies?.letGoAll();
