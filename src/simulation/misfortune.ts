@@ -1,0 +1,149 @@
+// What goes wrong, and rights itself after a while: processes, power, network, server, disks, clocks. Everything can be ended at once, when
+// a history comes to its rest.
+import type { Chance } from './chance.ts';
+import type { Backup } from './server.ts';
+import { SKEW } from './rules.ts';
+import type { World } from './world.ts';
+
+const MEAN_LASTING = 20_000;
+
+export class Misfortune {
+  readonly #world: World;
+  readonly #chance: Chance;
+  /** How to end what lasts. */
+  readonly #lasting = new Set<() => void>();
+  #backup: Backup | null = null;
+
+  constructor(world: World) {
+    this.#world = world;
+    this.#chance = world.chance.fork();
+  }
+
+  /** Begins, and ends by itself after a while. */
+  #last(what: string, end: () => void, mean = MEAN_LASTING): void {
+    this.#world.note('misfortune', what);
+    const once = (): void => {
+      if (!this.#lasting.delete(once)) return;
+      this.#world.note('misfortune', `over: ${what}`);
+      end();
+    };
+    this.#lasting.add(once);
+    this.#world.time.after(this.#chance.around(mean), once);
+  }
+
+  endAll(): void {
+    for (const end of [...this.#lasting]) end();
+  }
+
+  #node(): string {
+    return this.#chance.pick([...this.#world.machines.keys()]) ?? '';
+  }
+
+  #process(): string {
+    return this.#chance.pick([...this.#world.machines.keys(), ...this.#world.controllers]) ?? '';
+  }
+
+  kill(): void {
+    this.#world.kill(this.#process());
+  }
+
+  /** Somebody restarts it in order. */
+  restart(): void {
+    this.#world.stop(this.#process());
+  }
+
+  powerCut(): void {
+    const node = this.#node();
+    if (!this.#world.machine(node).powered) return;
+    this.#world.powerOff(node);
+    this.#last(`${node} has no power`, () => this.#world.powerOn(node), 30_000);
+  }
+
+  /** In one direction or in both. */
+  cut(): void {
+    const [from, to] = [this.#process(), this.#chance.happens(0.5) ? 'server' : this.#node()];
+    if (from === to) return;
+    const { cut } = this.#world.weather;
+    const both = this.#chance.happens(0.6);
+    const ways = both ? [`${from}>${to}`, `${to}>${from}`] : [this.#chance.happens(0.5) ? `${from}>${to}` : `${to}>${from}`];
+    for (const way of ways) cut.add(way);
+    this.#last(`cut ${ways.join(' and ')}`, () => ways.forEach((way) => cut.delete(way)), 25_000);
+  }
+
+  storm(): void {
+    const { weather } = this.#world;
+    weather.loss = this.#chance.between(0.02, 0.15);
+    weather.repeats = this.#chance.between(0, 0.1);
+    weather.slow = this.#chance.between(0.02, 0.3);
+    weather.delay = this.#chance.between(200, 4_000);
+    weather.oldLists = this.#chance.between(0, 0.8);
+    this.#last(`messages are lost (${weather.loss.toFixed(2)}), late and repeated`, () => Object.assign(weather, { loss: 0, repeats: 0, slow: 0, delay: 0, oldLists: 0 }));
+  }
+
+  serverStops(): void {
+    const { server } = this.#world;
+    if (!server.up) return;
+    server.stop();
+    this.#last('the server is down', () => server.start(), 10_000);
+  }
+
+  fullPool(): void {
+    const { disk, capacity } = this.#world.machine(this.#node());
+    disk.capacity = [...disk.copies.values()].reduce((sum, { size }) => sum + size, 0n) + (4n << 20n);
+    this.#last(`${disk.uuid} is full`, () => void (disk.capacity = capacity));
+  }
+
+  poolGone(): void {
+    const { disk } = this.#world.machine(this.#node());
+    disk.gone = 'it is not mounted';
+    this.#last(`${disk.uuid} is not mounted`, () => void (disk.gone = null));
+  }
+
+  blindness(): void {
+    const machine = this.#world.machine(this.#node());
+    machine.blindness = 0.5;
+    this.#last(`${machine.name} looks at devices and finds nothing`, () => void (machine.blindness = 0));
+  }
+
+  /** Seen by the next life of the process. */
+  clocks(): void {
+    this.#world.setClock(this.#process(), this.#chance.between(-SKEW / 2, SKEW / 2));
+  }
+
+  /** An exchanged disk: what was on it is lost, and nobody claims otherwise. */
+  diskLost(): void {
+    const node = this.#node();
+    const machine = this.#world.machine(node);
+    if (machine.powered) this.#world.powerOff(node);
+    this.#last(`${node} lost its disk`, () => this.#world.powerOn(node), 15_000);
+    const lost = new Set([...machine.disk.copies.values()].map(({ label }) => label.volumeUid));
+    for (const uid of lost) {
+      const truth = this.#world.rules.truths.get(uid);
+      // Another copy may be the one that is served: then only a spare was lost.
+      if (truth) truth.lost = true;
+    }
+    machine.disk.copies.clear();
+    machine.journals.clear();
+    this.#world.rules.touched();
+  }
+
+  // ---- records from before -------------------------------------------------------------------------------------------------------
+
+  backup(): void {
+    if (!this.#world.server.up) return;
+    this.#backup = this.#world.server.backup();
+    this.#world.note('people', 'take a backup of the records');
+  }
+
+  /** The server is stopped, given the backup, and started. */
+  restore(): void {
+    const { server } = this.#world;
+    if (!server.up || !this.#backup) return;
+    server.stop();
+    server.restore(this.#backup);
+    this.#backup = null;
+    server.start();
+    this.#world.note('people', 'restored the records from the backup');
+    this.#world.rules.rolledBack(this.#world.volumes());
+  }
+}

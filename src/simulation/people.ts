@@ -1,0 +1,184 @@
+// What people order, and what they decide when the records alone cannot say what is right. They write records as flockctl does, see all
+// disks, and make no mistakes: what they decide is true from then on.
+import { messageOf } from '../model/errors.ts';
+import { GROUP_VERSION, type Stored } from '../model/meta.ts';
+import { Moves, type Move, type MoveSpec } from '../model/move.ts';
+import { StorageNodes } from '../model/storage-node.ts';
+import { Volumes, type Volume } from '../model/volume.ts';
+import { Application } from './applications.ts';
+import type { VolumeTruth } from './truth.ts';
+import type { World } from './world.ts';
+
+const SIZES = ['8Mi', '9Mi', '12Mi', '10000000'];
+const LARGER = ['13Mi', '16Mi', '20Mi'];
+const ENDED = ['Done', 'Cancelled', 'Failed'];
+const MOST_VOLUMES = 4;
+
+export class People {
+  readonly applications = new Map<string, Application>();
+  readonly #world: World;
+  #made = 0;
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  /** Whatever the server refuses is told, and no more. */
+  #try(what: string, act: () => unknown): void {
+    if (!this.#world.server.up) return;
+    try {
+      act();
+      this.#world.note('people', what);
+    } catch (error) {
+      this.#world.note('people', `${what}: ${messageOf(error)}`);
+    }
+  }
+
+  get #registry(): World['server']['registry'] {
+    return this.#world.server.registry;
+  }
+
+  #node(): string {
+    return this.#world.chance.pick([...this.#world.machines.keys()]) ?? '';
+  }
+
+  #volume(): Stored<Volume> | null {
+    return this.#world.chance.pick(this.#world.volumes().filter(({ metadata }) => metadata.deletionTimestamp === undefined));
+  }
+
+  #move(running: boolean): Stored<Move> | null {
+    return this.#world.chance.pick(this.#world.moves().filter(({ status }) => running !== ENDED.includes(status?.phase ?? 'Pending')));
+  }
+
+  create(): void {
+    const { chance } = this.#world;
+    if (this.#world.volumes().length >= MOST_VOLUMES) return;
+    this.#made += 1;
+    const name = `v${this.#made}`;
+    const spec: Volume['spec'] = {
+      size: chance.pick(SIZES) ?? '8Mi',
+      volumeMode: chance.happens(0.2) ? 'Block' : 'Filesystem',
+      retainSource: chance.pick(['0s', '20s', '2m', '5m']) ?? '2m',
+      ...(chance.happens(0.5) ? { node: this.#node() } : {}),
+      ...(chance.happens(0.3) ? { allowedPause: '1ms' } : {}),
+    };
+    this.#try(`creates volume ${name} ${JSON.stringify(spec)}`, () => {
+      this.#registry.create(Volumes, { apiVersion: GROUP_VERSION, kind: 'Volume', metadata: { name }, spec } as Volume);
+      this.applications.set(name, new Application(this.#world, name));
+    });
+  }
+
+  delete(): void {
+    const volume = this.#volume();
+    if (!volume || this.#world.volumes().length < 2) return;
+    this.#try(`deletes volume ${volume.metadata.name}`, () => this.#registry.delete(Volumes, volume.metadata.name));
+  }
+
+  grow(): void {
+    const volume = this.#volume();
+    const size = this.#world.chance.pick(LARGER);
+    if (volume) this.#try(`grows ${volume.metadata.name} to ${size}`, () => this.#registry.patch(Volumes, volume.metadata.name, { spec: { size } }));
+  }
+
+  order(volume = this.#volume()?.metadata.name, target = this.#node()): void {
+    if (volume === undefined) return;
+    const { chance } = this.#world;
+    this.#made += 1;
+    const name = `m${this.#made}`;
+    const policy = chance.pick(['Wait', 'CutOver', 'Abort'] as const) ?? 'Wait';
+    const spec: MoveSpec = { volume, target, ...(chance.happens(0.3) ? { stallPolicy: policy } : {}) };
+    this.#try(`orders move ${name} of ${volume} to ${target}`, () =>
+      this.#registry.create(Moves, { apiVersion: GROUP_VERSION, kind: 'Move', metadata: { name }, spec } as Move),
+    );
+  }
+
+  cancel(move = this.#move(true)): void {
+    if (move) this.#try(`cancels ${move.metadata.name}`, () => this.#registry.patch(Moves, move.metadata.name, { spec: { cancel: true } }));
+  }
+
+  deleteMove(): void {
+    const move = this.#move(this.#world.chance.happens(0.4));
+    if (move) this.#try(`deletes ${move.metadata.name}`, () => this.#registry.delete(Moves, move.metadata.name));
+  }
+
+  /** Everything off a node. */
+  drain(): void {
+    const node = this.#node();
+    this.#cordon(node, true);
+    const others = [...this.#world.machines.keys()].filter((other) => other !== node);
+    for (const { metadata, spec } of this.#world.volumes()) if (spec.node === node) this.order(metadata.name, this.#world.chance.pick(others) ?? '');
+  }
+
+  #cordon(node: string, unschedulable: boolean): void {
+    this.#try(`${unschedulable ? 'cordons' : 'uncordons'} ${node}`, () => this.#registry.patch(StorageNodes, node, { spec: { unschedulable } }));
+  }
+
+  uncordonAll(): void {
+    for (const node of this.#world.machines.keys()) this.#cordon(node, false);
+  }
+
+  /** Applications start and stop; one that is waited for gives way. */
+  startOrStop(): void {
+    const application = this.#world.chance.pick([...this.applications.values()]);
+    if (application) application.wanted = !application.wanted;
+  }
+
+  /** Stops what moves wait for, and starts the rest. */
+  giveWay(): void {
+    const waited = new Set(
+      this.#world
+        .moves()
+        .filter(({ status }) => status?.phase === 'ReadyToCutOver')
+        .map(({ spec }) => spec.volume),
+    );
+    for (const [name, application] of this.applications) application.wanted = !waited.has(name) && this.#world.chance.happens(0.8);
+  }
+
+  // ---- when records and disks disagree -------------------------------------------------------------------------------------------
+
+  /** Each volume whose records went back is named again as it is, deleted again, or its remains are removed. */
+  decide(): void {
+    if (!this.#world.server.up) return;
+    for (const truth of this.#world.rules.truths.values()) {
+      const record = this.#world.volumes().find(({ metadata }) => metadata.uid === truth.uid) ?? null;
+      if (record && (truth.lost || truth.gone)) this.#deleteAgain(truth, record);
+      else if (record && truth.behind) this.#name(truth, record);
+      else if (!record && !truth.gone) this.#forget(truth);
+      else if (!record && truth.rewritten) this.#removeRemains(truth);
+    }
+  }
+
+  #deleteAgain(truth: VolumeTruth, record: Stored<Volume>): void {
+    if (record.metadata.deletionTimestamp !== undefined) return;
+    this.#try(`deletes ${truth.name}, which is lost`, () => this.#registry.delete(Volumes, truth.name));
+  }
+
+  #name(truth: VolumeTruth, record: Stored<Volume>): void {
+    const { placed } = truth;
+    if (!placed) return;
+    const found = this.#world.machine(placed.node).disk.copies.get(`${truth.uid}-${placed.copy}`);
+    const epoch = Math.max(placed.epoch, record.spec.epoch ?? 0, found?.label.epoch ?? 0) + 1;
+    const spec = { node: placed.node, copy: placed.copy, epoch };
+    this.#try(`names copy ${placed.copy} on ${placed.node} as ${truth.name} at epoch ${epoch}`, () => {
+      this.#registry.patch(Volumes, truth.name, { metadata: { uid: truth.uid }, spec });
+    });
+  }
+
+  /** Nothing was said of it in the records that came back. */
+  #forget(truth: VolumeTruth): void {
+    truth.gone = true;
+    truth.lost = true;
+    this.#removeRemains(truth);
+  }
+
+  #removeRemains(truth: VolumeTruth): void {
+    for (const machine of this.#world.machines.values())
+      for (const [name, { label, device }] of machine.disk.copies) {
+        if (label.volumeUid !== truth.uid || device !== null) continue;
+        this.#world.note('people', `removes ${name} from ${machine.name} by hand`);
+        machine.disk.copies.delete(name);
+        machine.journals.delete(name);
+        this.#world.rules.touched();
+      }
+  }
+}

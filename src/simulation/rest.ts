@@ -1,0 +1,134 @@
+// How every history ends: nothing goes wrong any more, people decide what only they can, applications stop. Within bounded time every move
+// has ended, every acknowledged write is there, nothing is left over, and a world in which nothing happens costs no write. Then everything
+// is deleted, and nothing at all may be left.
+import { Moves } from '../model/move.ts';
+import { Volumes } from '../model/volume.ts';
+import { messageOf } from '../model/errors.ts';
+import type { Misfortune } from './misfortune.ts';
+import type { People } from './people.ts';
+import type { World } from './world.ts';
+
+/** Virtual ms: retention (5 min) and back-offs (30 s) several times over. */
+const PATIENCE = 3_600_000;
+const LOOK = 10_000;
+const QUIET = 120_000;
+const ENDED = ['Done', 'Cancelled', 'Failed'];
+
+export async function rest(world: World, people: People, misfortune: Misfortune): Promise<void> {
+  world.note('world', 'comes to rest');
+  world.deaths.calm = true;
+  misfortune.endAll();
+  await world.pass(LOOK);
+  people.uncordonAll();
+  for (const application of people.applications.values()) application.wanted = false;
+  await settled(world, () => [...leftover(world), ...stillUsed(people)], () => tidy(world, people));
+  if (world.rules.breach === null) await examined(world, people);
+  if (world.rules.breach === null) await unchanged(world);
+  if (world.rules.breach === null) await emptied(world, people);
+}
+
+/** Looks until nothing is left over. */
+async function settled(world: World, left: () => string[], meanwhile: () => void): Promise<void> {
+  const until = world.time.now + PATIENCE;
+  for (;;) {
+    meanwhile();
+    await world.pass(LOOK);
+    const still = left();
+    if (still.length === 0 || world.rules.breach !== null) return;
+    if (world.time.now > until) return world.rules.break('everything comes to an end', still.join('; '));
+  }
+}
+
+/** Decisions, and moves that wait for what will not come. */
+function tidy(world: World, people: People): void {
+  people.decide();
+  const names = new Set(world.volumes().map(({ metadata }) => metadata.name));
+  for (const move of world.moves()) {
+    const phase = move.status?.phase ?? 'Pending';
+    if (phase === 'Pending' && !names.has(move.spec.volume) && move.spec.cancel !== true) people.cancel(move);
+  }
+}
+
+const stillUsed = (people: People): string[] =>
+  [...people.applications.values()].filter((application) => application.isMounted()).map(({ volume }) => `${volume} is still mounted`);
+
+/** What should not be there when everything has ended. */
+function leftover(world: World): string[] {
+  return [...movesLeft(world), ...volumesLeft(world), ...disksLeft(world)];
+}
+
+const movesLeft = (world: World): string[] =>
+  world.moves().flatMap(({ metadata, status, spec }) => {
+    const phase = status?.phase ?? 'Pending';
+    const dying = metadata.deletionTimestamp === undefined ? '' : ', deleted';
+    if (ENDED.includes(phase) && dying === '') return [];
+    return [`move ${metadata.name} of ${spec.volume} is ${phase}${dying}: ${JSON.stringify(status)}`];
+  });
+
+const volumesLeft = (world: World): string[] =>
+  world.volumes().flatMap(({ metadata, spec, status }) => {
+    const copies = Object.keys(status?.copies ?? {});
+    const phase = status?.phase;
+    if (metadata.deletionTimestamp === undefined && phase === 'Available' && copies.length === 1 && copies[0] === spec.copy) return [];
+    return [`volume ${metadata.name} at ${spec.copy} on ${spec.node} is ${phase}: ${JSON.stringify(status)}`];
+  });
+
+function disksLeft(world: World): string[] {
+  const left: string[] = [];
+  const named = new Map(world.volumes().map(({ metadata, spec }) => [`${metadata.uid}-${spec.copy}`, spec.node]));
+  for (const [node, { disk, journals }] of world.machines) {
+    for (const [name, { label, points, device }] of disk.copies) {
+      if (named.get(name) !== node) left.push(`${node} still has copy ${label.copy} of ${label.volume} (${label.role})`);
+      else if (points.size > 0 || device !== null || label.role !== 'active')
+        left.push(`copy ${label.copy} of ${label.volume} on ${node} is ${label.role}, ${device ?? 'detached'}, with points ${[...points.keys()].join()}`);
+    }
+    for (const name of journals.keys()) left.push(`${node} still has a journal of ${name}`);
+  }
+  if (world.wires.open > 0) left.push(`${world.wires.open} nodes still offer volume data`);
+  return left;
+}
+
+/** Every volume is served once more, with all that was acknowledged. */
+async function examined(world: World, people: People): Promise<void> {
+  const waiting = new Map([...people.applications].filter(([name]) => world.volumes().some(({ metadata }) => metadata.name === name)));
+  const why = new Map<string, string>();
+  let busy = false;
+  const look = async (): Promise<void> => {
+    for (const [name, application] of waiting) {
+      try {
+        await application.examine();
+        waiting.delete(name);
+      } catch (error) {
+        why.set(name, messageOf(error));
+      }
+    }
+    busy = false;
+  };
+  await settled(
+    world,
+    () => [...[...waiting.keys()].map((name) => `${name} cannot be served: ${why.get(name)}`), ...leftover(world)],
+    () => {
+      if (busy) return;
+      busy = true;
+      void look();
+    },
+  );
+}
+
+/** Leases are renewed; nothing else is written. */
+async function unchanged(world: World): Promise<void> {
+  await world.pass(QUIET);
+  const before = new Map(world.rules.writes);
+  await world.pass(QUIET);
+  for (const [kind, count] of world.rules.writes)
+    if (kind !== 'Lease' && count !== before.get(kind))
+      world.rules.break('an unchanged world costs no write', `${count - (before.get(kind) ?? 0)} writes of ${kind} in ${QUIET / 1000} s`);
+}
+
+async function emptied(world: World, people: People): Promise<void> {
+  const { registry } = world.server;
+  for (const { metadata } of world.moves()) registry.delete(Moves, metadata.name);
+  for (const { metadata } of world.volumes()) registry.delete(Volumes, metadata.name);
+  await settled(world, () => [...leftover(world), ...world.volumes().map(({ metadata }) => `volume ${metadata.name} is still recorded`)], () => people.decide());
+  for (const application of people.applications.values()) application.over = true;
+}

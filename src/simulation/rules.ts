@@ -1,0 +1,280 @@
+// The rules of DESIGN.md as the engine has them, judged after every event against what is true: by the bytes, the mounts and the labels on
+// the disks and by every write of a record. Uses none of the shipped judgements, so that a broken one is seen. The first breach ends a
+// history.
+import type { CopyLabel } from '../model/label.ts';
+import type { ApiObject, Stored } from '../model/meta.ts';
+import type { Move } from '../model/move.ts';
+import { durationMs } from '../model/names.ts';
+import type { Volume } from '../model/volume.ts';
+import { textAt, type Machine, type MemoryCopy } from './machine.ts';
+import type { Seen } from './server.ts';
+import type { VirtualTime } from './time.ts';
+import { newTruth, placedOf, type Placed, type VolumeTruth } from './truth.ts';
+
+export interface RulesParts {
+  machines: ReadonlyMap<string, Machine>;
+  time: VirtualTime;
+  /** Current moves, as recorded. */
+  moves: () => readonly Stored<Move>[];
+}
+
+/** Clocks differ by less than this, ms. */
+export const SKEW = 20_000;
+const UNBEGUN = new Set(['Pending', 'Published', 'Retaining', 'Done', 'Cancelled', 'Failed']);
+const ROLLED_BACK = new Set(['Cancelled', 'Failed']);
+const CARRIED_OUT = new Set(['Retaining', 'Done', 'Published']);
+
+interface OnDisk {
+  node: string;
+  label: CopyLabel;
+}
+
+export class Rules {
+  readonly truths = new Map<string, VolumeTruth>();
+  /** The first that was broken. */
+  breach: string | null = null;
+  /** Writes by kind, for what an unchanged world may cost. */
+  readonly writes = new Map<string, number>();
+  /** How moves (by UID) ended. */
+  readonly ended = new Map<string, string>();
+  #disksTouched = true;
+  #copies = new Map<string, OnDisk>();
+  readonly #parts: RulesParts;
+
+  constructor(parts: RulesParts) {
+    this.#parts = parts;
+  }
+
+  break(rule: string, what: string): void {
+    this.breach ??= `${rule}: ${what}`;
+  }
+
+  readonly touched = (): void => {
+    this.#disksTouched = true;
+  };
+
+  // ---- records -----------------------------------------------------------------------------------------------------------------
+
+  wrote(kind: string, { type, object }: Seen): void {
+    this.writes.set(kind, (this.writes.get(kind) ?? 0) + 1);
+    if (kind === 'Volume') this.#volume(type, object as unknown as Stored<Volume>);
+    if (kind === 'Move') this.#move(object as Stored<ApiObject> as unknown as Stored<Move>);
+  }
+
+  #volume(type: Seen['type'], volume: Stored<Volume>): void {
+    const { uid, deletionTimestamp } = volume.metadata;
+    const truth = this.truths.get(uid) ?? newTruth(volume);
+    this.truths.set(uid, truth);
+    if (deletionTimestamp !== undefined) truth.deleting = true;
+    if (type === 'DELETED') return this.#deleted(truth);
+    const next = placedOf(volume);
+    if (next) this.#placed(truth, next, volume);
+  }
+
+  #deleted(truth: VolumeTruth): void {
+    truth.gone = true;
+    const left = [...this.#onDisks()].filter(([, { label }]) => label.volumeUid === truth.uid);
+    if (left.length > 0 && !truth.rewritten && !truth.lost)
+      this.break('rule 3, nothing leaks', `${truth.name} is gone from the records, but on ${left.map(([, { node }]) => node).join(', ')}`);
+  }
+
+  #placed(truth: VolumeTruth, next: Placed, volume: Stored<Volume>): void {
+    const before = truth.placed;
+    if (!before || truth.lost) {
+      truth.placed = next;
+      truth.epochs.set(next.epoch, next.copy);
+      return;
+    }
+    if (truth.behind) return this.#decided(truth, next);
+    if (next.epoch < before.epoch) return this.break('rule 3, commit and abort', `${truth.name} went back to epoch ${next.epoch} from ${before.epoch}`);
+    const of = truth.epochs.get(next.epoch);
+    if (of !== undefined && of !== next.copy)
+      return this.break('rule 3, commit and abort', `epoch ${next.epoch} of ${truth.name} is ${of}'s and ${next.copy}'s`);
+    truth.epochs.set(next.epoch, next.copy);
+    truth.placed = next;
+    if (next.copy !== before.copy) this.#committed(truth, before, volume);
+  }
+
+  /** A person named a copy again after the records had gone back. */
+  #decided(truth: VolumeTruth, next: Placed): void {
+    if (next.epoch <= (truth.placed?.epoch ?? 0) && next.copy !== truth.placed?.copy) return;
+    if (next.epoch < (truth.placed?.epoch ?? 0)) return;
+    truth.behind = false;
+    truth.placed = next;
+    truth.epochs = new Map([[next.epoch, next.copy]]);
+    this.touched();
+  }
+
+  /** The records are those of a backup now: whatever they say otherwise than is true waits for a person. */
+  rolledBack(volumes: readonly Stored<Volume>[]): void {
+    for (const truth of this.truths.values()) {
+      const record = volumes.find(({ metadata }) => metadata.uid === truth.uid);
+      const told = record ? placedOf(record) : null;
+      truth.rewritten = true;
+      truth.deleting = record?.metadata.deletionTimestamp !== undefined;
+      truth.behind = !truth.gone && truth.placed !== null && (told?.epoch !== truth.placed.epoch || told.copy !== truth.placed.copy);
+    }
+    this.touched();
+  }
+
+  #committed(truth: VolumeTruth, before: Placed, volume: Stored<Volume>): void {
+    const { placed, name } = truth;
+    if (!placed) return;
+    const move = placed.move ?? '';
+    if (truth.committed.has(move) && !truth.rewritten) this.break('rule 3, commit and abort', `${move} committed twice`);
+    truth.committed.add(move);
+    truth.superseded.set(before.copy, {
+      at: this.#parts.time.now,
+      retained: durationMs(volume.spec.retainSource ?? '24h'),
+      move,
+    });
+    if (truth.deleting) return;
+    const source = this.#find(truth, before);
+    const target = this.#find(truth, placed);
+    if (!target) return this.break('rule 2', `${name} was committed to copy ${placed.copy} on ${placed.node}, which is not there`);
+    if (source && source.label.role !== 'retired')
+      this.break('rule 1', `${name} was committed while its source on ${before.node} was ${source.label.role}, not fenced`);
+    this.#compare(truth, target, `the copy on ${placed.node} that was committed`);
+  }
+
+  #find({ uid }: VolumeTruth, { node, copy }: Placed): MemoryCopy | undefined {
+    return this.#parts.machines.get(node)?.disk.copies.get(`${uid}-${copy}`);
+  }
+
+  #move({ metadata, status }: Stored<Move>): void {
+    const truth = this.truths.get(status?.volumeUid ?? '');
+    const phase = status?.phase ?? 'Pending';
+    if (phase === 'Done' || ROLLED_BACK.has(phase)) this.ended.set(metadata.uid, phase);
+    if (!truth || truth.rewritten) return;
+    const unfinished = this.#parts
+      .moves()
+      .filter((move) => move.status?.volumeUid === truth.uid && !UNBEGUN.has(move.status.phase ?? 'Pending'))
+      .map((move) => move.metadata.name);
+    if (!UNBEGUN.has(phase)) unfinished.push(metadata.name);
+    if (new Set(unfinished).size > 1) this.break('at most one unfinished move', `${truth.name} has ${[...new Set(unfinished)].join(' and ')}`);
+    if (ROLLED_BACK.has(phase) && truth.committed.has(metadata.name))
+      this.break('rule 3, commit and abort', `${metadata.name} is ${phase}, but was committed`);
+    if (CARRIED_OUT.has(phase) && !truth.committed.has(metadata.name) && !truth.deleting)
+      this.break('rule 3, commit and abort', `${metadata.name} is ${phase}, but was never committed`);
+  }
+
+  // ---- disks -------------------------------------------------------------------------------------------------------------------
+
+  #onDisks(): Map<string, OnDisk> {
+    const copies = new Map<string, OnDisk>();
+    for (const { name: node, disk } of this.#parts.machines.values())
+      for (const [name, { label }] of disk.copies) copies.set(`${name} on ${node}`, { node, label });
+    return copies;
+  }
+
+  /** After every event. */
+  check(): void {
+    if (!this.#disksTouched || this.breach !== null) return;
+    this.#disksTouched = false;
+    const now = this.#onDisks();
+    for (const [key, copy] of now) {
+      const before = this.#copies.get(key);
+      if (!before) this.#made(copy);
+      else if (before.label !== copy.label) this.#relabelled(before.label, copy);
+    }
+    for (const [key, copy] of this.#copies) if (!now.has(key)) this.#removed(copy);
+    this.#copies = now;
+    this.#checkUse();
+    for (const truth of this.truths.values()) this.#checkNamed(truth);
+  }
+
+  #made({ node, label }: OnDisk): void {
+    const truth = this.truths.get(label.volumeUid);
+    if (!truth) return;
+    if (label.role === 'active' && truth.made.size > 0)
+      this.break('rule 6, never made again', `copy ${label.copy} of ${truth.name} was made on ${node} as an active one`);
+    truth.made.add(label.copy);
+  }
+
+  #relabelled(before: CopyLabel, { node, label }: OnDisk): void {
+    const truth = this.truths.get(label.volumeUid);
+    if (!truth || before.role === label.role || label.role !== 'active') return;
+    const { placed, behind, name } = truth;
+    const where = `copy ${label.copy} of ${name} on ${node} (${before.role}, epoch ${before.epoch}) became active at epoch ${label.epoch}`;
+    if (behind) return this.break('rule 1, records behind', `${where} before anybody decided`);
+    if (placed?.copy !== label.copy) this.break('rule 1', `${where}, but ${placed?.copy} on ${placed?.node} is the one`);
+    if (label.epoch > (placed?.epoch ?? 0)) this.break('rule 1', `${where}, the record says ${placed?.epoch}`);
+    if (before.role === 'retired' && label.epoch <= before.epoch) this.break('rule 3, commit and abort', `${where}: a late commit would succeed`);
+  }
+
+  #removed({ node, label }: OnDisk): void {
+    const truth = this.truths.get(label.volumeUid);
+    if (!truth || truth.deleting || truth.gone || truth.lost || truth.rewritten) return;
+    const what = `copy ${label.copy} of ${truth.name} (${label.role}, epoch ${label.epoch}) on ${node} was removed`;
+    if (truth.placed?.copy === label.copy) return this.break('rule 2', `${what}, and is the one that the record names`);
+    if (label.role === 'incoming') return;
+    const kept = truth.superseded.get(label.copy);
+    if (label.role !== 'stale' || !kept) return this.break('rule 2', `${what}, and nothing superseded it`);
+    if (this.#parts.time.now + SKEW < kept.at + kept.retained) this.break('rule 2, retention', `${what} ${Math.round(this.#parts.time.now - kept.at)} ms after its successor was committed`);
+    if (!truth.scrubbed.has(label.moveUid ?? '') && !this.#isUnscrubbable(truth, label)) this.break('rule 2, scrub', `${what} before its successor was scrubbed`);
+  }
+
+  /** What superseded it was superseded too, or its pool has no points in time. */
+  #isUnscrubbable(truth: VolumeTruth, label: CopyLabel): boolean {
+    const move = this.#parts.moves().find(({ metadata }) => metadata.uid === label.moveUid);
+    const { target, incoming } = move?.status ?? {};
+    if (!move || !target || incoming?.scrub?.state === 'Impossible') return true;
+    return truth.placed?.copy !== target.copy;
+  }
+
+  #checkUse(): void {
+    const users = new Map<string, string[]>();
+    for (const machine of this.#parts.machines.values())
+      for (const { copy } of machine.inUse()) {
+        const truth = this.truths.get(copy.label.volumeUid);
+        if (!truth || truth.lost) continue;
+        users.set(truth.uid, [...new Set([...(users.get(truth.uid) ?? []), `${copy.label.copy} on ${machine.name}`])]);
+        if (!truth.behind && !truth.gone && truth.placed?.copy !== copy.label.copy)
+          this.break('rule 1', `${truth.name} is in use at copy ${copy.label.copy} on ${machine.name}, but ${truth.placed?.copy} is the one`);
+        if (copy.label.role !== 'active') this.break('rule 1', `a copy of ${truth.name} on ${machine.name} is in use and ${copy.label.role}`);
+      }
+    for (const [uid, using] of users) if (using.length > 1) this.break('rule 1', `${this.truths.get(uid)?.name} is in use at ${using.join(' and ')}`);
+  }
+
+  #checkNamed(truth: VolumeTruth): void {
+    const { placed, deleting, gone, lost, behind } = truth;
+    if (!placed || deleting || gone || lost || behind || !truth.made.has(placed.copy)) return;
+    if (!this.#find(truth, placed)) this.break('rule 2', `copy ${placed.copy} of ${truth.name}, which the record names, is not on ${placed.node}`);
+  }
+
+  // ---- bytes -------------------------------------------------------------------------------------------------------------------
+
+  /** Before a filesystem is made. */
+  formats({ label, live }: MemoryCopy): void {
+    const truth = this.truths.get(label.volumeUid);
+    if (!truth) return;
+    if (truth.formatted || label.formatted) this.break('rule 6, never format on a guess', `${truth.name} was formatted again over ${live.size} blocks`);
+  }
+
+  /** A writable mount was made at the order of somebody. */
+  mounted({ label }: MemoryCopy, node: string): void {
+    const truth = this.truths.get(label.volumeUid);
+    if (!truth || truth.lost) return;
+    if (truth.behind) this.break('rule 1, records behind', `${truth.name} was published on ${node} before anybody decided`);
+  }
+
+  /** Every block that was acknowledged is there. */
+  compare({ label, live }: MemoryCopy, where: string): void {
+    const truth = this.truths.get(label.volumeUid);
+    if (truth && !truth.lost) this.#compare(truth, { live }, where);
+  }
+
+  #compare({ name, acknowledged }: VolumeTruth, { live }: Pick<MemoryCopy, 'live'>, where: string): void {
+    for (const [block, text] of acknowledged)
+      if (textAt(live, block) !== text)
+        return this.break('acknowledged writes are there', `${name}: ${where} has ${JSON.stringify(textAt(live, block).slice(0, 40))} in block ${block}, not ${JSON.stringify(text)}`);
+  }
+
+  scrubbed(moveUid: string, same: boolean): void {
+    for (const truth of this.truths.values()) {
+      if (!same && !truth.rewritten && this.#parts.moves().some(({ metadata, status }) => metadata.uid === moveUid && status?.volumeUid === truth.uid))
+        this.break('acknowledged writes are there', `the scrub of ${truth.name} found a difference`);
+      if (same) truth.scrubbed.add(moveUid);
+    }
+  }
+}

@@ -1,0 +1,135 @@
+// One history: a few hundred steps of people, applications and misfortune from a seed, then a rest in which everything has to come to its
+// end. The same seed gives the same history, to the last event.
+import { createHash } from 'node:crypto';
+import { Misfortune } from './misfortune.ts';
+import { People } from './people.ts';
+import { rest } from './rest.ts';
+import { World } from './world.ts';
+
+export interface Outcome {
+  seed: number;
+  /** Which rule was broken, and by what; null: none. */
+  breach: string | null;
+  steps: number;
+  events: number;
+  /** Virtual ms. */
+  lasted: number;
+  /** Deaths by crash point. */
+  hit: { [point: string]: number };
+  /** How its moves ended. */
+  moves: { [phase: string]: number };
+  /** Of everything that happened: equal for equal histories. */
+  digest: string;
+}
+
+interface Act {
+  name: string;
+  weight: number;
+  act: () => void;
+}
+
+const STEPS = { least: 200, most: 400 };
+const MEAN_STEP = 2_500;
+
+function actsOf(people: People, misfortune: Misfortune, temper: Temper): Act[] {
+  const act = (name: string, weight: number, of: () => void): Act => ({ name, weight, act: of });
+  return [
+    act('create', 4, () => people.create()),
+    act('delete', 1.5, () => people.delete()),
+    act('grow', 1.5, () => people.grow()),
+    act('order', 9, () => people.order()),
+    act('cancel', 2, () => people.cancel()),
+    act('delete move', 2.5, () => people.deleteMove()),
+    act('drain', 0.7, () => people.drain()),
+    act('uncordon', 2, () => people.uncordonAll()),
+    act('start or stop', 6, () => people.startOrStop()),
+    act('give way', 12, () => people.giveWay()),
+    act('decide', 2, () => people.decide()),
+    act('kill', 2 * temper.crashes, () => misfortune.kill()),
+    act('restart', temper.crashes, () => misfortune.restart()),
+    act('power cut', temper.crashes, () => misfortune.powerCut()),
+    act('cut', 2 * temper.network, () => misfortune.cut()),
+    act('storm', temper.network, () => misfortune.storm()),
+    act('server stops', temper.network, () => misfortune.serverStops()),
+    act('full pool', temper.disks, () => misfortune.fullPool()),
+    act('pool gone', temper.disks, () => misfortune.poolGone()),
+    act('blindness', temper.disks, () => misfortune.blindness()),
+    act('clocks', 0.3, () => misfortune.clocks()),
+    act('disk lost', temper.losses, () => misfortune.diskLost()),
+    act('backup', temper.restores, () => misfortune.backup()),
+    act('restore', temper.restores, () => misfortune.restore()),
+  ];
+}
+
+/** How much of what a history has: some have nothing but deaths, some have everything. */
+interface Temper {
+  crashes: number;
+  network: number;
+  disks: number;
+  losses: number;
+  restores: number;
+}
+
+function temperOf({ chance }: World): Temper {
+  const often = (likelihood: number, most: number): number => (chance.happens(likelihood) ? chance.between(0.2, most) : 0);
+  return { crashes: often(0.7, 2), network: often(0.6, 2), disks: often(0.4, 1.5), losses: often(0.1, 0.2), restores: often(0.15, 0.6) };
+}
+
+function choose(acts: readonly Act[], at: number): Act {
+  let left = at * acts.reduce((sum, { weight }) => sum + weight, 0);
+  for (const act of acts) {
+    left -= act.weight;
+    if (left < 0) return act;
+  }
+  return acts[0] as Act;
+}
+
+export interface SimulateOptions {
+  /** Told every line of what happens. */
+  tell?: (line: string) => void;
+}
+
+export async function simulate(seed: number, { tell }: SimulateOptions = {}): Promise<Outcome> {
+  const world = new World(seed, tell ?? null);
+  const stray = (error: unknown): void => world.rules.break('no error is lost', error instanceof Error ? (error.stack ?? error.message) : String(error));
+  process.on('unhandledRejection', stray);
+  try {
+    return await history(seed, world);
+  } finally {
+    process.off('unhandledRejection', stray);
+  }
+}
+
+async function history(seed: number, world: World): Promise<Outcome> {
+  const people = new People(world);
+  const misfortune = new Misfortune(world);
+  const acts = actsOf(people, misfortune, temperOf(world));
+  const steps = STEPS.least + world.chance.below(STEPS.most - STEPS.least);
+  let step = 0;
+  await world.pass(5_000);
+  people.create();
+  for (; step < steps && world.rules.breach === null; step += 1) {
+    choose(acts, world.chance.next()).act();
+    await world.pass(world.chance.around(MEAN_STEP));
+  }
+  if (world.rules.breach === null) await rest(world, people, misfortune);
+  return outcomeOf(seed, world, step);
+}
+
+function outcomeOf(seed: number, world: World, steps: number): Outcome {
+  const phases = [...world.rules.ended.values()];
+  const hit = Object.fromEntries([...world.deaths.hit].toSorted());
+  const { happened, now } = world.time;
+  const { breach } = world.rules;
+  const all = JSON.stringify([breach, steps, happened, now, hit, world.server.registry.version, world.chance.next()]);
+  return {
+    seed,
+    breach,
+    steps,
+    events: happened,
+    lasted: now,
+    hit,
+    moves: Object.fromEntries(Map.groupBy(phases, (phase) => phase).entries().map(([phase, list]) => [phase, list.length])),
+    digest: createHash('sha256').update(all).digest('hex').slice(0, 16),
+  };
+}
