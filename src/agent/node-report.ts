@@ -2,13 +2,13 @@
 // now and then.
 import { arch, release } from 'node:os';
 import type { Client } from '../api/client.ts';
+import { difference } from '../api/merge-patch.ts';
 import { timestamp, type Clock } from '../model/clock.ts';
 import { isReason, messageOf } from '../model/errors.ts';
 import { GROUP_VERSION, type Condition, type Stored } from '../model/meta.ts';
 import { StorageNodes, type PoolStatus, type PoolType, type StorageNode, type StorageNodeStatus } from '../model/storage-node.ts';
 import type { Pool } from '../pools/pool.ts';
 import type { Inventory } from './inventory.ts';
-import { difference } from './records.ts';
 
 export interface NodeFacts {
   agentVersion: string;
@@ -72,7 +72,7 @@ export class NodeReport {
   async #status(record: Stored<StorageNode>, ready: boolean): Promise<StorageNodeStatus> {
     const { facts, transfer } = this.#parts;
     const address = transfer();
-    const { obstacle, pools } = await this.#pools();
+    const { obstacle, pools } = await this.#pools(record.status?.pools ?? {});
     return {
       agentVersion: facts.agentVersion,
       kernel: `${release()} ${arch()}`,
@@ -104,12 +104,15 @@ export class NodeReport {
     return { ...condition, lastTransitionTime: before?.status === condition.status ? before.lastTransitionTime : timestamp(clock) };
   }
 
-  async #pools(): Promise<{ pools: { [name: string]: PoolStatus }; obstacle: string | null }> {
+  /** `recorded`: which disk a pool was on stays recorded while it cannot be opened, or another disk would be taken for it. */
+  async #pools(recorded: { [name: string]: PoolStatus }): Promise<{ pools: { [name: string]: PoolStatus }; obstacle: string | null }> {
     const pools: { [name: string]: PoolStatus } = {};
     const orphans = await this.#parts.orphans();
     for (const pool of this.#parts.pools.values()) pools[pool.name] = await this.#pool(pool, orphans.get(pool.name) ?? []);
-    for (const [name, { type, message }] of this.#parts.broken)
-      pools[name] = { type, healthy: false, obstacle: { reason: 'PoolNotUsable', message } };
+    for (const [name, { type, message }] of this.#parts.broken) {
+      const uuid = recorded[name]?.uuid;
+      pools[name] = { type, ...(uuid === undefined ? {} : { uuid }), healthy: false, obstacle: { reason: 'PoolNotUsable', message } };
+    }
     const sick = Object.entries(pools).filter(([, { healthy }]) => !healthy);
     return {
       pools,

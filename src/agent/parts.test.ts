@@ -1,4 +1,4 @@
-// The agent's small parts: its lock, its file of publications, the differences it writes, what it knows of its pools.
+// The agent's small parts: its lock, its file of publications, what it knows of its pools.
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,7 +9,6 @@ import { aCopy } from '../testing/labels.ts';
 import { inventory } from './inventory.ts';
 import { keyedLock } from './lock.ts';
 import { openPublications } from './publications.ts';
-import { difference } from './records.ts';
 
 test('one key is worked on by one at a time, in order, also after an error; other keys do not wait', async () => {
   const lock = keyedLock();
@@ -27,12 +26,6 @@ test('one key is worked on by one at a time, in order, also after an error; othe
   await assert.rejects(one, /a1 failed/u);
   await two;
   assert.deepEqual(steps, ['a1 begins', 'b', 'a2']);
-});
-
-test('a difference names what changed, null for what went away, and is null when there is none', () => {
-  assert.equal(difference({ a: 1, b: [1] }, { a: 1, b: [1] }), null);
-  assert.deepEqual(difference({ a: 1, b: [1], c: 1 }, { a: 2, b: [1] }), { a: 2, c: null });
-  assert.deepEqual(difference(undefined, { a: 1 }), { a: 1 });
 });
 
 test('publications outlive the agent, those that are not mounted any more are forgotten', async (t) => {

@@ -1,5 +1,6 @@
 // How the agent reads and writes records: fresh reads, its own entries only, and no write that changes nothing.
-import type { Client, MergePatch } from '../api/client.ts';
+import type { Client } from '../api/client.ts';
+import { difference } from '../api/merge-patch.ts';
 import { hasEnded } from '../decide/observed.ts';
 import { isReason } from '../model/errors.ts';
 import type { Stored } from '../model/meta.ts';
@@ -43,17 +44,6 @@ export async function movesOf(client: Client, known: Known, volume: string): Pro
 export async function allMovesOf(client: Client, volume: string): Promise<Stored<Move>[]> {
   const { items } = await client.list(Moves);
   return items.filter((move) => move.spec.volume === volume);
-}
-
-/** The difference as a merge patch, null where a field went away; null: there is none. */
-export function difference(before: object | undefined, after: object): MergePatch | null {
-  const was = (before ?? {}) as { [field: string]: unknown };
-  const is = after as { [field: string]: unknown };
-  const patch: MergePatch = {};
-  for (const field of new Set([...Object.keys(was), ...Object.keys(is)])) {
-    if (JSON.stringify(was[field]) !== JSON.stringify(is[field])) patch[field] = is[field] ?? null;
-  }
-  return Object.keys(patch).length > 0 ? patch : null;
 }
 
 export async function patchEntry(client: Client, volume: Stored<Volume>, copy: string, entry: CopyStatus | null): Promise<void> {

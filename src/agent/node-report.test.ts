@@ -1,0 +1,84 @@
+// What a node's record says of its pools while they come, go and change, in memory.
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { test } from 'node:test';
+import { LocalClient } from '../api/local-client.ts';
+import { Registry } from '../api/registry.ts';
+import { MemoryTable } from '../api/table.ts';
+import { systemClock } from '../model/clock.ts';
+import { StorageNodes, type PoolStatus } from '../model/storage-node.ts';
+import { memoryDisk, MemoryPool, type MemoryDisk } from '../pools/memory.ts';
+import type { Pool } from '../pools/pool.ts';
+import { inventory } from './inventory.ts';
+import { NodeReport, type BrokenPool } from './node-report.ts';
+
+interface Reported {
+  disk: MemoryDisk;
+  pools: Map<string, Pool>;
+  broken: Map<string, BrokenPool>;
+  /** Looks, reports, and reads the record. */
+  report: () => Promise<{ [name: string]: PoolStatus }>;
+}
+
+function reported(): Reported {
+  const client = new LocalClient({
+    registry: new Registry({ table: new MemoryTable(), clock: systemClock, uid: randomUUID }),
+    clock: systemClock,
+  });
+  const disk = memoryDisk('disk-1', 1n << 30n);
+  const pools = new Map<string, Pool>([['local', new MemoryPool({ name: 'local', disk })]]);
+  const broken = new Map<string, BrokenPool>();
+  const looked = inventory(pools, broken);
+  const report = new NodeReport({
+    node: 'node-1',
+    client,
+    clock: systemClock,
+    facts: { agentVersion: 'test', socket: '/agent.sock', filesystems: ['ext4'], canMount: true },
+    pools,
+    broken,
+    inventory: looked,
+    useMs: 0,
+    transfer: () => null,
+    orphans: async () => new Map(),
+  });
+  return {
+    disk,
+    pools,
+    broken,
+    report: async () => {
+      looked.touched('local');
+      await report.write(true);
+      return (await client.get(StorageNodes, 'node-1')).status?.pools ?? {};
+    },
+  };
+}
+
+test('of a pool that is whole again, nothing is left of what was wrong', async () => {
+  const { disk, report } = reported();
+  const whole = await report();
+  assert.deepEqual([whole['local']?.healthy, whole['local']?.obstacle], [true, undefined]);
+  disk.gone = 'another mount';
+  assert.match((await report())['local']?.obstacle?.message ?? '', /another mount/u);
+  disk.gone = null;
+  assert.deepEqual(await report(), whole);
+});
+
+test('what is foreign is told as long as it lies there', async () => {
+  const { disk, report } = reported();
+  disk.foreign.push('holiday.jpg');
+  assert.deepEqual((await report())['local']?.foreign, ['holiday.jpg']);
+  disk.foreign.pop();
+  assert.equal((await report())['local']?.foreign, undefined);
+});
+
+test('which disk a pool was on stays recorded while it cannot be opened; one that is not configured any more goes', async () => {
+  const { pools, broken, report } = reported();
+  await report();
+  pools.delete('local');
+  broken.set('local', { type: 'image', message: 'not mounted' });
+  assert.deepEqual(await report(), {
+    local: { type: 'image', uuid: 'disk-1', healthy: false, obstacle: { reason: 'PoolNotUsable', message: 'not mounted' } },
+  });
+  broken.delete('local');
+  assert.deepEqual(await report(), {});
+});
