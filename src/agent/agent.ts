@@ -16,6 +16,7 @@ import { Copies } from './copies.ts';
 import { inventory, type Inventory } from './inventory.ts';
 import { keyedLock } from './lock.ts';
 import type { AgentMetrics } from './metrics.ts';
+import type { Alongside, LocalNode } from './local-node.ts';
 import { NodeReport, type BrokenPool, type NodeFacts } from './node-report.ts';
 import type { AgentPorts } from './ports.ts';
 import type { Publications } from './publications.ts';
@@ -42,6 +43,8 @@ export interface AgentOptions extends Omit<AgentPorts, 'known' | 'isLeaseFresh' 
   /** Opens the data listener. */
   serve: (options: Pick<SourceOptions, 'authorize'>) => Promise<SourceServer>;
   metrics: AgentMetrics;
+  /** What else is served on this machine. */
+  alongside?: Alongside;
 }
 
 export interface LocalSocket {
@@ -79,6 +82,7 @@ class NodeAgent implements Agent {
   #transfers: Transfers | null = null;
   #serving: Serving | null = null;
   #socket: LocalSocket | null = null;
+  #alongside: { close(): Promise<void> } | null = null;
 
   constructor(options: AgentOptions) {
     this.#options = options;
@@ -136,9 +140,20 @@ class NodeAgent implements Agent {
       () => void this.#reportNow(),
     );
     await this.#reportNow();
-    this.#socket = await listen(this.#calls(publishing, running), () => metrics.text());
+    const offered = this.#offered(publishing);
+    this.#socket = await listen(this.#calls(offered, running), () => metrics.text());
     await this.#watch();
     this.#running.push(this.#reportForEver());
+    await this.#serveAlongside(offered);
+  }
+
+  async #serveAlongside(offered: LocalNode): Promise<void> {
+    try {
+      this.#alongside = (await this.#options.alongside?.(offered)) ?? null;
+    } catch (error) {
+      await this.stop();
+      throw error;
+    }
   }
 
   /** Only the owner reacts: a change that does not concern this node wakes nobody here. */
@@ -228,20 +243,35 @@ class NodeAgent implements Agent {
     return Promise.race([this.#volumes.synced.then(() => true), Promise.resolve(false)]);
   }
 
-  // ---- the local socket ----------------------------------------------------------------------------------------------------------
+  // ---- on this machine -----------------------------------------------------------------------------------------------------------
 
-  #calls(publishing: Publishing, transfers: Transfers): { [path: string]: Call } {
+  #offered(publishing: Publishing): LocalNode {
+    const { node, pools, broken } = this.#options;
     return {
-      '/v1/publish': async (body) => {
-        const volume = textOf(body, 'volume');
-        const done = await publishing.publish({ volume, target: textOf(body, 'target'), readOnly: body.readOnly === true });
-        this.#queue.add(volume);
+      node,
+      pools: () => [...new Set([...pools.keys(), ...broken.keys()])].toSorted(),
+      volume: (name) => this.#volumes.get(name),
+      publish: async (order) => {
+        const done = await publishing.publish(order);
+        this.#queue.add(order.volume);
         return done;
       },
+      unpublish: async (order) => {
+        await publishing.unpublish(order);
+        this.#queue.add(order.volume);
+      },
+      published: (volume) => publishing.published(volume),
+      fill: (volume) => publishing.fill(volume),
+    };
+  }
+
+  #calls(local: LocalNode, transfers: Transfers): { [path: string]: Call } {
+    return {
+      '/v1/publish': async (body) =>
+        local.publish({ volume: textOf(body, 'volume'), target: textOf(body, 'target'), readOnly: body.readOnly === true }),
       '/v1/unpublish': async (body) => {
         const volume = textOf(body, 'volume');
-        await publishing.unpublish({ volume, ...(body.target === undefined ? {} : { target: textOf(body, 'target') }) });
-        this.#queue.add(volume);
+        await local.unpublish({ volume, ...(body.target === undefined ? {} : { target: textOf(body, 'target') }) });
         return {};
       },
       '/v1/status': () =>
@@ -261,6 +291,7 @@ class NodeAgent implements Agent {
 
   async stop(): Promise<void> {
     this.#stop.abort(new FlockError('Unavailable', 'the agent is stopping'));
+    await this.#alongside?.close();
     await this.#socket?.close();
     // The queue first: what ends asks for another look, which would start the next transfer.
     await this.#queue.stop();

@@ -22,6 +22,7 @@ import { serveTransfers } from '../transfer/sender.ts';
 import type { NodeIdentity } from '../transfer/transfer.ts';
 import { startAgent } from './agent.ts';
 import { hostMounts } from './host-mounts.ts';
+import type { Alongside } from './local-node.ts';
 import { agentMetrics } from './metrics.ts';
 import { NodePools } from './pools.ts';
 import { openPublications } from './publications.ts';
@@ -50,6 +51,8 @@ export interface RunAgentOptions {
   crash?: CrashPoint;
   /** Where to serve /metrics besides the local socket; nowhere by default. */
   metrics?: { host: string; port: number };
+  /** What else is served on this machine, from the agent's start to its stop. */
+  alongside?: Alongside;
 }
 
 /** Runs until the signal aborts. Throws Conflict when another agent uses the folder. */
@@ -103,6 +106,7 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
     serve: ({ authorize }) =>
       serveTransfers({ listen, identity, authorize, clock: systemClock, log, crash, onBytes: (bytes) => metrics.bytesServed.inc(bytes) }),
     metrics,
+    ...(options.alongside ? { alongside: options.alongside } : {}),
     tell: (about, type, reason, message) => {
       metrics.events.inc({ reason, type });
       recorder.record(about, type, reason, message);

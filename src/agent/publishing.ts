@@ -23,6 +23,16 @@ export interface Published {
   target: string;
 }
 
+/** A volume in use on this node. */
+export interface InUse {
+  /** Its device while attached. */
+  device: string | null;
+  /** Real size, bytes. */
+  size: bigint;
+  volumeMode: CopyLabel['volumeMode'];
+  publications: readonly Publication[];
+}
+
 export class Publishing {
   readonly #ports: AgentPorts;
   readonly #copies: Copies;
@@ -72,6 +82,27 @@ export class Publishing {
         this.#inventory.touched(found.pool.name);
       }
     });
+  }
+
+  async published(volume: string): Promise<InUse | null> {
+    const [used] = await this.#used(volume);
+    if (!used) return null;
+    const { device, size, label, name } = used.found;
+    return { device, size, volumeMode: label.volumeMode, publications: this.#publications.of(name) };
+  }
+
+  async fill(volume: string): Promise<void> {
+    return this.#lock(objectName(volume), async () => {
+      const [used] = await this.#used(volume);
+      if (!used) throw new FlockError('NotFound', `volume ${volume} is not in use on node ${this.#ports.node}`);
+      await this.growMounted(used);
+    });
+  }
+
+  async #used(volume: string): Promise<LocalCopy[]> {
+    return (await this.#copies.all()).filter(
+      ({ seen, found }) => seen.label.volume === volume && this.#publications.of(found.name).length > 0,
+    );
   }
 
   /** After the device grew: the filesystem in it, where it is mounted. Blocks are left alone. */
