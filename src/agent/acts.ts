@@ -1,5 +1,5 @@
 // Carrying out one step of decide/copies.ts. Each is safe to repeat; where two things are written, docs/moves.md says in which order.
-import { commitPoint, type CopyStep } from '../decide/copies.ts';
+import type { CopyStep } from '../decide/copies.ts';
 import { saysSame, withSince } from '../decide/observed.ts';
 import { checkFilesystemSize } from '../host/format.ts';
 import { timestamp } from '../model/clock.ts';
@@ -7,6 +7,7 @@ import { FlockError } from '../model/errors.ts';
 import type { CopyLabel } from '../model/label.ts';
 import type { Obstacle, Stored } from '../model/meta.ts';
 import { Moves, type Move } from '../model/move.ts';
+import { commitPoint } from '../model/points.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
 import type { Copies, LocalCopy } from './copies.ts';
 import { nameOf, type FoundCopy, type Inventory } from './inventory.ts';

@@ -1,11 +1,11 @@
 // The long work of this node: rounds it pulls and scrubs it runs, one for each move, beside the reconciling. A failed round is tried
 // again from its journal after a pause; what it reports goes to the Move's `incoming`.
-import { commitPoint } from '../decide/copies.ts';
 import { bandwidthOf } from '../decide/moves.ts';
 import { FlockError, messageOf } from '../model/errors.ts';
 import { timestamp } from '../model/clock.ts';
 import type { Stored } from '../model/meta.ts';
 import type { Incoming, Move } from '../model/move.ts';
+import { commitPoint } from '../model/points.ts';
 import type { Hello, JournalState, NodeIdentity, Progress, PullOptions, RoundOrder, RoundReport } from '../transfer/transfer.ts';
 import type { FoundCopy } from './inventory.ts';
 import type { AgentPorts } from './ports.ts';

@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import type { CopyLabel } from '../model/label.ts';
 import type { Stored } from '../model/meta.ts';
 import { MOVE_PHASES, type Move, type MovePhase } from '../model/move.ts';
+import { commitPoint, roundPoint } from '../model/points.ts';
 import { COPY_ROLES, type Volume } from '../model/volume.ts';
 import { VOLUME_UID } from '../testing/labels.ts';
 import {
@@ -21,7 +22,7 @@ import {
   TARGET_COPY,
   type MoveChange,
 } from '../testing/records.ts';
-import { commitPoint, nextCopySteps, roundPoint, whyNotPublish, type CopiesSeen, type CopyOnDisk, type CopyStep } from './copies.ts';
+import { nextCopySteps, whyNotPublish, type CopiesSeen, type CopyOnDisk, type CopyStep } from './copies.ts';
 
 type Case = [sentence: string, seen: CopiesSeen, steps: CopyStep[]];
 

@@ -3,10 +3,13 @@
 import type { CopyLabel } from '../model/label.ts';
 import type { Stored } from '../model/meta.ts';
 import type { Move, MovePhase } from '../model/move.ts';
+import { readPoint } from '../model/points.ts';
 import type { JournalProof } from '../model/proof.ts';
 import { parseSize } from '../model/quantity.ts';
 import type { CopyStatus, Volume } from '../model/volume.ts';
 import { asksToCancel, copiesOf, hasEnded, isCommitted, isDeleting, isFencing, isUnfinished, phaseOf, type Why } from './observed.ts';
+
+export { roundPoint } from '../model/points.ts';
 
 export interface CopyOnDisk {
   id: string;
@@ -17,7 +20,7 @@ export interface CopyOnDisk {
   /** It is not proven that the filesystem mounted from it fills it. */
   unfilled?: boolean;
   held: boolean;
-  /** Names of its points in time, by roundPoint and commitPoint. */
+  /** Names of its points in time, see model/points.ts. */
   points: readonly string[];
   /** What the journal of an incoming copy proves. */
   proof: JournalProof | null;
@@ -77,17 +80,13 @@ export function nextCopySteps(seen: CopiesSeen): CopyStep[] {
   return [...missing, ...acts, ...points].filter((step) => step !== null);
 }
 
-/** Points are named by their move, so that whoever finds one knows whom it serves. */
-const prefixOf = (moveUid: string): string => moveUid.replaceAll('-', '').slice(0, 12);
-export const roundPoint = (moveUid: string, round: number): string => `${prefixOf(moveUid)}r${round}`;
-export const commitPoint = (moveUid: string): string => `${prefixOf(moveUid)}c`;
-
 /** A round's point serves an unfinished move, a commit's point the scrub. Points of other makers are not ours to judge. */
 function isPointNeeded(seen: CopiesSeen, point: string): boolean {
-  if (!/^[0-9a-f]{12}(r[0-9]+|c)$/u.test(point)) return true;
-  const move = seen.moves.find((candidate) => point.startsWith(prefixOf(candidate.metadata.uid)));
+  const read = readPoint(point);
+  if (!read) return true;
+  const move = seen.moves.find(({ metadata }) => read.isOf(metadata.uid));
   if (!move) return false;
-  return isUnfinished(move) || (point.endsWith('c') && !hasEnded(move) && !isScrubbed(move));
+  return isUnfinished(move) || (read.round === null && !hasEnded(move) && !isScrubbed(move));
 }
 
 const blocked = (copy: string, reason: string, message: string): CopyStep => ({ step: 'blocked', copy, why: { reason, message } });

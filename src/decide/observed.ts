@@ -1,6 +1,7 @@
 // Small questions about records that several decisions ask. Pure; a clock's reading is an argument.
 import type { Obstacle, Stored } from '../model/meta.ts';
 import type { Move, MovePhase } from '../model/move.ts';
+import { shortUid } from '../model/names.ts';
 import type { StorageNode } from '../model/storage-node.ts';
 import type { CopyStatus, Volume } from '../model/volume.ts';
 
@@ -36,7 +37,7 @@ export const isReady = (node: StorageNode | null): node is StorageNode =>
   node?.status?.conditions?.some((condition) => condition.type === 'Ready' && condition.status === 'True') ?? false;
 
 /** Ids of copies are made from the object that ordered them, so that a repeated order makes the same copy. */
-export const copyIdFrom = (uid: string): string => uid.replaceAll('-', '').slice(0, 12);
+export const copyIdFrom = (uid: string): string => shortUid(uid);
 
 /** Two obstacles are one, whenever it began. */
 export const saysSame = (one: Why | null | undefined, other: Why | null | undefined): boolean =>

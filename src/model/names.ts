@@ -8,6 +8,8 @@ export const POOL_NAME_PATTERN = '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$';
 /** Copies and points: ours alone, so that nothing a user typed is ever in a path. */
 export const ID_PATTERN = '^[a-z0-9]{1,32}$';
 export const UID_PATTERN = '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$';
+/** The first 12 digits of a UID: an id, or the beginning of one. */
+export const shortUid = (uid: string): string => uid.replaceAll('-', '').slice(0, 12);
 /** As Go writes durations: 250ms, 2s, 1h30m. */
 export const DURATION_PATTERN = '^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$';
 

@@ -2,8 +2,8 @@
 // a word in a copy's first block, so that they travel with the bytes. Only *.test.ts import it.
 import type { Publication, Publications } from '../agent/publications.ts';
 import type { Mounts, Transfer } from '../agent/ports.ts';
-import { roundPoint } from '../decide/copies.ts';
 import { FlockError } from '../model/errors.ts';
+import { roundPoint } from '../model/points.ts';
 import type { MemoryDisk } from '../pools/memory.ts';
 import type { CopyName, Pool } from '../pools/pool.ts';
 import type { Authorize, JournalState, PullOptions, RoundOrder, RoundReport } from '../transfer/transfer.ts';

@@ -4,6 +4,7 @@ import test from 'node:test';
 import { alignedBuffer } from '../host/aligned.ts';
 import type { BlockHandle, Extent, Pool } from '../pools/pool.ts';
 import { isReason } from '../model/errors.ts';
+import { roundPoint } from '../model/points.ts';
 import {
   aMemoryPool,
   aRig,
@@ -20,7 +21,6 @@ import {
   type Rig,
 } from '../testing/transfer-rig.ts';
 import { dropJournal, readJournal } from './journal.ts';
-import { pointOf } from './source-round.ts';
 
 const SIZE = 24 * MIB;
 
@@ -83,7 +83,7 @@ test('writes between rounds are told as dirty, and the points of earlier rounds 
   await Promise.all(writes);
   assert.equal(report.dirty, 8192n);
   await rig.pull({ round: 1 });
-  assert.deepEqual(await pointsOfSource(rig), [pointOf(MOVE_UID, 1)]);
+  assert.deepEqual(await pointsOfSource(rig), [roundPoint(MOVE_UID, 1)]);
 });
 
 test('4096 bytes appended to a large volume are a second round of 4096 bytes', async (t) => {
@@ -178,7 +178,7 @@ test('when the point of the last round is gone, leaves are compared and nothing 
   const rig = await aRig(t, { size: SIZE });
   await fill(rig.source, SOURCE.name, { offset: 0, length: SIZE, seed: 1 });
   await rig.pull({ round: 0 });
-  await rig.source.release(SOURCE.name, pointOf(MOVE_UID, 0));
+  await rig.source.release(SOURCE.name, roundPoint(MOVE_UID, 0));
   await scatter(rig, [5 * MIB], 2);
   const report = await rig.pull({ round: 1 });
   assert.equal(await same(rig, SIZE), true);

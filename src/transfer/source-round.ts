@@ -2,6 +2,7 @@
 // leaves. Knows no sockets.
 import { FlockError, isReason } from '../model/errors.ts';
 import type { CrashPoint } from '../model/crash.ts';
+import { readPoint, roundPoint } from '../model/points.ts';
 import type { BlockHandle, PointName } from '../pools/pool.ts';
 import { hashLeaves } from './disk.ts';
 import { HASH, hashing } from './hashing.ts';
@@ -29,10 +30,6 @@ export interface Served {
   memory: MoveMemory;
   crash: CrashPoint;
 }
-
-const pointPrefix = (moveUid: string): string => `${moveUid.replaceAll('-', '').slice(0, 12)}r`;
-/** The point of a move's round, by the pattern of ids. */
-export const pointOf = (moveUid: string, round: number): PointName => `${pointPrefix(moveUid)}${round}`;
 
 export class SourceRound {
   readonly manifest: Manifest;
@@ -128,7 +125,7 @@ export class SourceRound {
     memory.points ??= await pointsOf(offer, hello.moveUid);
     for (const earlier of [...memory.points].filter((candidate) => candidate < round)) {
       crash('transfer.source.release');
-      await offer.pool.release(offer.copy, pointOf(hello.moveUid, earlier));
+      await offer.pool.release(offer.copy, roundPoint(hello.moveUid, earlier));
       memory.points.delete(earlier);
       crash('transfer.source.released');
     }
@@ -149,7 +146,7 @@ async function freeze({ offer, hello, memory, crash }: Served, order: PrepareMes
   if (order.final || hello.purpose === 'scrub') return 'live';
   await offer.flush?.();
   if (!offer.pool.points) return 'live';
-  const point = pointOf(hello.moveUid, order.round);
+  const point = roundPoint(hello.moveUid, order.round);
   crash('transfer.source.freeze');
   await offer.pool.freeze(offer.copy, point);
   memory.points?.add(order.round);
@@ -197,7 +194,7 @@ async function deltaOf({ offer, hello, memory }: Served, order: PrepareMessage, 
   const known = memory.roots.find(({ round }) => round === base.round);
   if (known && known.root !== base.root) return null;
   try {
-    return await spansOf(offer.pool.changed(offer.copy, pointOf(hello.moveUid, base.round), at.point), at.deviceBytes);
+    return await spansOf(offer.pool.changed(offer.copy, roundPoint(hello.moveUid, base.round), at.point), at.deviceBytes);
   } catch (error) {
     if (isReason(error, 'NotFound')) return null;
     throw error;
@@ -245,9 +242,11 @@ function tableOf({ memory }: Served, order: PrepareMessage, found: Changes & { d
 
 async function pointsOf(offer: Offer, moveUid: string): Promise<Set<number>> {
   const { copies } = await offer.pool.scan();
-  const prefix = pointPrefix(moveUid);
-  const rounds = (copies.find(({ name }) => name === offer.copy)?.points ?? [])
-    .filter((point) => point.startsWith(prefix) && /^[0-9]+$/u.test(point.slice(prefix.length)))
-    .map((point) => Number(point.slice(prefix.length)));
-  return new Set(rounds);
+  const points = copies.find(({ name }) => name === offer.copy)?.points ?? [];
+  return new Set(points.flatMap((point) => roundOf(point, moveUid) ?? []));
+}
+
+function roundOf(point: PointName, moveUid: string): number | null {
+  const read = readPoint(point);
+  return read?.isOf(moveUid) ? read.round : null;
 }
