@@ -87,6 +87,7 @@ for (const node of ['node-1', 'node-2'])
       await engine.stopAgent(node);
       const waits = await engine.untilBlocked('db-1', node === 'node-1' ? 'SourceUnreachable' : 'TargetUnreachable');
       assert.equal(waits.status?.phase, 'Syncing');
+      if (node === 'node-1') await engine.until(Volumes, 'db', ({ status }) => status?.obstacle?.reason === 'NodeNotReady');
       await engine.client.patch(Moves, 'db-1', { spec: { bandwidth: '0' } });
       await engine.startAgent(node);
       await engine.untilPhase('db-1', 'Retaining');

@@ -119,6 +119,7 @@ class Controllers {
     this.#nodes.onChange((name) => {
       this.#queues?.nodes.add(name);
       this.#addWaiting();
+      this.#addAllOf(name);
     });
     this.#leases.onChange((key) => {
       const name = key.slice(key.indexOf('/') + 1);
@@ -136,6 +137,13 @@ class Controllers {
     for (const volume of this.#volumes.list().filter(isUnsettled)) this.#queues?.volumes.add(volume.metadata.name);
   }
 
+  /** What says so when its node falls silent or comes back. */
+  #addAllOf(node: string): void {
+    for (const move of this.#moves.list().filter((each) => isUnfinished(each) && isBetween(each, node)))
+      this.#queues?.moves.add(move.metadata.name);
+    for (const volume of this.#volumes.list().filter((each) => each.spec.node === node)) this.#queues?.volumes.add(volume.metadata.name);
+  }
+
   #addAll(): void {
     for (const { metadata } of this.#volumes.list()) this.#queues?.volumes.add(metadata.name);
     for (const { metadata } of this.#moves.list()) this.#queues?.moves.add(metadata.name);
@@ -145,4 +153,5 @@ class Controllers {
 
 const copies = (move: Move | null): boolean => move !== null && isCopying(move);
 const mayWait = (move: Move): boolean => isUnfinished(move) && (phaseOf(move) === 'Pending' || move.status?.obstacle !== undefined);
+const isBetween = (move: Move, node: string): boolean => move.status?.source?.node === node || move.spec.target === node;
 const isUnsettled = (volume: Volume): boolean => !volume.spec.copy || volume.status?.obstacle !== undefined || isDeleting(volume);
