@@ -3,7 +3,7 @@
 import { nextCopySteps, type CopyStep } from '../decide/copies.ts';
 import { withSince, type Why } from '../decide/observed.ts';
 import { timestamp } from '../model/clock.ts';
-import { FlockError, isReason, messageOf } from '../model/errors.ts';
+import { FlockError, isReason, messageOf, reasonOf } from '../model/errors.ts';
 import type { Stored } from '../model/meta.ts';
 import type { CopyStatus, Volume } from '../model/volume.ts';
 import type { CopyActs } from './acts.ts';
@@ -101,7 +101,7 @@ export class VolumeReconciler {
       log[ONGOING.has(step.step) ? 'debug' : 'info'](fields, 'step taken');
       return null;
     } catch (error) {
-      const reason = error instanceof FlockError ? error.reason : 'Internal';
+      const reason = reasonOf(error);
       const level = reason === 'Conflict' ? 'info' : 'warn';
       log[level]({ ...fields, error: messageOf(error) }, 'step failed');
       if (world.volume && !isReason(error, 'Unavailable', 'Conflict'))

@@ -2,7 +2,7 @@
 // agent's own user) can open. Refusals are `{reason, message}`. Later the CSI node service calls the same functions.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { chmod, rm } from 'node:fs/promises';
-import { FlockError, Invalid, messageOf, type Reason } from '../model/errors.ts';
+import { FlockError, Invalid, messageOf, reasonOf, type Reason } from '../model/errors.ts';
 
 export type Call = (body: { [field: string]: unknown }) => Promise<object>;
 
@@ -49,7 +49,7 @@ async function serve(
     if (!call) throw new FlockError('NotFound', `the agent has no ${request.method} ${request.url}`);
     answer(response, 200, await call(await bodyOf(request)));
   } catch (error) {
-    const reason = error instanceof FlockError ? error.reason : 'Internal';
+    const reason = reasonOf(error);
     answer(response, STATUS[reason] ?? 500, { reason, message: messageOf(error) });
   }
 }

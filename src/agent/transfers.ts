@@ -1,7 +1,7 @@
 // The long work of this node: rounds it pulls and scrubs it runs, one for each move, beside the reconciling. A failed round is tried
 // again from its journal after a pause; what it reports goes to the Move's `incoming`.
 import { bandwidthOf } from '../decide/moves.ts';
-import { FlockError, messageOf } from '../model/errors.ts';
+import { FlockError, messageOf, reasonOf } from '../model/errors.ts';
 import { timestamp } from '../model/clock.ts';
 import type { Stored } from '../model/meta.ts';
 import type { Incoming, Move } from '../model/move.ts';
@@ -112,9 +112,8 @@ export class Transfers {
   async #failed(move: Stored<Move>, error: unknown): Promise<void> {
     const failures = (this.#failures.get(move.metadata.uid) ?? 0) + 1;
     this.#failures.set(move.metadata.uid, failures);
-    const reason = error instanceof FlockError ? error.reason : 'Internal';
     const obstacle = {
-      reason,
+      reason: reasonOf(error),
       message: `${messageOf(error)} (try ${failures}; it goes on by itself)`,
       since: timestamp(this.#ports.clock),
     };

@@ -1,5 +1,6 @@
 // The CEL rules of a kind, with the functions on quantities that kube-apiserver has and the library lacks. Knows no storage.
 import { Environment } from '@marcbachmann/cel-js';
+import { messageOf } from '../model/errors.ts';
 import type { Rule } from '../model/kind.ts';
 import { LARGEST } from '../model/quantity.ts';
 import type { Structural } from '../model/structural.ts';
@@ -111,9 +112,7 @@ function broken(rule: Compiled, object: object, old: object | null): FieldProble
     if (rule.holds({ self: celValue(rule.schema, value), oldSelf: celValue(rule.schema, before ?? null) }) === true) return [];
     return [invalidValue(rule.path, value, rule.message)];
   } catch (error) {
-    return [
-      invalidValue(rule.path, value, `rule evaluation error: ${error instanceof Error ? error.message.split('\n')[0] : String(error)}`),
-    ];
+    return [invalidValue(rule.path, value, `rule evaluation error: ${messageOf(error).split('\n')[0]}`)];
   }
 }
 

@@ -2,7 +2,7 @@
 // `{reason, message}` with a status of 400 and above. Knows no records.
 import { request } from 'node:http';
 import { stat } from 'node:fs/promises';
-import { FlockError, messageOf, type Reason } from '../model/errors.ts';
+import { FlockError, messageOf, readReason } from '../model/errors.ts';
 
 export interface Published {
   device: string;
@@ -47,8 +47,8 @@ async function post(socketPath: string, path: string, order: object): Promise<un
   const { status, body } = await answer(socketPath, path, JSON.stringify(order));
   const parsed = parse(body);
   if (status < 400) return parsed;
-  const { reason = 'Internal', message = `the agent answered ${status}` } = (parsed ?? {}) as { reason?: Reason; message?: string };
-  throw new FlockError(reason, message);
+  const { reason, message = `the agent answered ${status}` } = (parsed ?? {}) as { reason?: string; message?: string };
+  throw new FlockError(readReason(reason), message);
 }
 
 function parse(body: string): unknown {

@@ -1,21 +1,26 @@
 // The few classes of errors, each with a stable reason. A message names the thing, the cause and the way out.
 
+const REASONS = [
+  'Invalid',
+  'NotFound',
+  'AlreadyExists',
+  'Conflict',
+  'Forbidden',
+  'Unauthorized',
+  'Expired',
+  'Unavailable',
+  'NoSpace',
+  'InUse',
+  'NotPermitted',
+  'Corrupt',
+  'Unsupported',
+  'Internal',
+] as const;
 /** Reasons that programs may test for. */
-export type Reason =
-  | 'Invalid'
-  | 'NotFound'
-  | 'AlreadyExists'
-  | 'Conflict'
-  | 'Forbidden'
-  | 'Unauthorized'
-  | 'Expired'
-  | 'Unavailable'
-  | 'NoSpace'
-  | 'InUse'
-  | 'NotPermitted'
-  | 'Corrupt'
-  | 'Unsupported'
-  | 'Internal';
+export type Reason = (typeof REASONS)[number];
+
+/** A reason that came from outside; what is none of ours counts as Internal. */
+export const readReason = (text: unknown): Reason => REASONS.find((reason) => reason === text) ?? 'Internal';
 
 export class FlockError extends Error {
   readonly reason: Reason;
@@ -35,5 +40,8 @@ export class Invalid extends FlockError {
 
 export const isReason = (error: unknown, ...reasons: Reason[]): error is FlockError =>
   error instanceof FlockError && reasons.includes(error.reason);
+
+/** What is no FlockError was not foreseen: Internal. */
+export const reasonOf = (error: unknown): Reason => (error instanceof FlockError ? error.reason : 'Internal');
 
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

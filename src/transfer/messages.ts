@@ -1,7 +1,7 @@
 // What control frames say, and the check of everything that a peer or a file says before it is believed. Knows no sockets.
 import Type, { type Static, type TSchema } from 'typebox';
 import Value from 'typebox/value';
-import { FlockError, type Reason } from '../model/errors.ts';
+import { FlockError, messageOf, readReason, reasonOf } from '../model/errors.ts';
 import { ID_PATTERN, NAME_PATTERN, UID_PATTERN } from '../model/names.ts';
 import { CONTROL_LIMIT, encodeHeader, header, HEADER, type FrameType } from './frame.ts';
 
@@ -88,27 +88,10 @@ export function frameOf(type: FrameType, req: number, payload: Buffer, flags = 0
 export const controlFrame = (type: FrameType, req: number, message: object): Buffer =>
   frameOf(type, req, Buffer.from(JSON.stringify(message)));
 
-const REASONS: ReadonlySet<string> = new Set<Reason>([
-  'Invalid',
-  'NotFound',
-  'AlreadyExists',
-  'Conflict',
-  'Forbidden',
-  'Unauthorized',
-  'Expired',
-  'Unavailable',
-  'NoSpace',
-  'InUse',
-  'NotPermitted',
-  'Corrupt',
-  'Unsupported',
-  'Internal',
-]);
-
 /** What goes into an ERR frame. A sentence is cut so that it always fits. */
 export const errorMessage = (error: unknown): { reason: string; message: string } => ({
-  reason: error instanceof FlockError ? error.reason : 'Internal',
-  message: (error instanceof Error ? error.message : String(error)).slice(0, 4096),
+  reason: reasonOf(error),
+  message: messageOf(error).slice(0, 4096),
 });
 
 /** The error that a peer's ERR frame stands for: its reason if that is one, its sentence without control characters. */
@@ -116,5 +99,5 @@ export function errorOf(payload: Buffer, peer: string): FlockError {
   const { reason, message } = parse(ErrorMessage, payload, `the error that ${peer} sent`);
   // eslint-disable-next-line no-control-regex
   const sentence = message.slice(0, 4096).replace(/[\u0000-\u001f\u007f-\u009f]/gu, ' ');
-  return new FlockError(REASONS.has(reason) ? (reason as Reason) : 'Internal', `${peer}: ${sentence}`);
+  return new FlockError(readReason(reason), `${peer}: ${sentence}`);
 }
