@@ -11,7 +11,7 @@ import { run } from '../host/run.ts';
 import { isReason, type Reason } from '../model/errors.ts';
 import { copyName } from '../model/label.ts';
 import { Moves } from '../model/move.ts';
-import { StorageNodes } from '../model/storage-node.ts';
+import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
 import { Volumes } from '../model/volume.ts';
 import { hashOf, write } from '../testing/content.ts';
 import { fakePrograms } from '../testing/devices.ts';
@@ -144,8 +144,7 @@ test(
     assert.match(stays.status?.obstacle?.message ?? '', /\.img/u);
     await run('chattr', ['-i', image]);
     await engine.untilGone(Volumes, 'db');
-    const { status } = await engine.client.get(StorageNodes, 'node-1');
-    assert.deepEqual(status?.pools?.['local']?.foreign?.toSorted(), [...foreign, 'folder'].toSorted());
+    assert.deepEqual((await engine.pools('node-1'))['local']?.foreign?.toSorted(), [...foreign, 'folder'].toSorted());
     for (const name of foreign) assert.equal(await readFile(join(engine.pool('node-1'), name), 'utf8'), `${name} is not ours`);
     await engine.endsClean([...foreign, 'folder']);
   },
@@ -186,6 +185,20 @@ test(
     await engine.endsClean();
   },
 );
+
+test('a volume that is deleted while its old copy is kept goes with both copies, and the room is back', { skip: needsRoot }, async (t) => {
+  const engine = await startEngine(t, { nodes: ['node-1', 'node-2'], filesystem: XFS });
+  await engine.volume('db', { size: '16Mi', pool: 'local', node: 'node-1', volumeMode: 'Block', retainSource: '24h' });
+  await engine.createMove('db-1', { volume: 'db', target: 'node-2' });
+  await engine.untilPhase('db-1', 'Retaining');
+  const isBooked = (bytes: number) => (node: StorageNode) => node.status?.pools?.['local']?.booked === String(bytes);
+  for (const node of ['node-1', 'node-2']) await engine.until(StorageNodes, node, isBooked(16 * MIB));
+  await engine.client.delete(Volumes, 'db');
+  await engine.untilGone(Volumes, 'db');
+  await engine.untilPhase('db-1', 'Done');
+  for (const node of ['node-1', 'node-2']) await engine.until(StorageNodes, node, isBooked(0));
+  await engine.endsClean();
+});
 
 // ---- the previous tenant ---------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { connect } from 'node:tls';
 import { FlockError, isReason, type Reason } from '../model/errors.ts';
-import { Moves } from '../model/move.ts';
+import { Moves, type MoveStatus } from '../model/move.ts';
 import { StorageNodes } from '../model/storage-node.ts';
 import { Volumes } from '../model/volume.ts';
 import { systemClock } from '../model/clock.ts';
@@ -45,6 +45,8 @@ async function everyFile(engine: Engine): Promise<string[]> {
   const folders = ['node-1', 'node-2'].flatMap((node) => [engine.pool(node), join(engine.folder, node)]);
   return (await Promise.all(folders.map((folder) => readdir(folder, { recursive: true })))).flat().toSorted();
 }
+
+const saying = (of: { obstacle?: { message: string } } | undefined): string => of?.obstacle?.message ?? '';
 
 const isInvalid = (error: unknown): boolean => {
   assert.ok(isReason(error, 'Invalid', 'NotFound'), String(error));
@@ -173,17 +175,15 @@ test(
       { name: 'later', type: 'lvm', path: '/x' },
     ] as const;
     const engine = await startEngine(t, { nodes: ['node-1'], agent: () => ({ pools: [...pools] }) });
-    const { status } = await engine.until(StorageNodes, 'node-1', (node) => node.status?.pools?.['local'] !== undefined);
-    assert.equal(status?.pools?.['local']?.healthy, false);
-    assert.match(
-      status?.pools?.['local']?.obstacle?.message ?? '',
-      /the pool's folder \/nowhere\/flock-pool cannot be made .*: mount its filesystem or correct its path/u,
-    );
-    assert.equal(status?.pools?.['later']?.obstacle?.message, 'pool later: type lvm is not in this release; use image');
+    const { local, later } = await engine.pools('node-1');
+    assert.equal(local?.healthy, false);
+    assert.match(saying(local), /the pool's folder \/nowhere\/flock-pool cannot be made .*: mount its filesystem or correct its path/u);
+    assert.equal(saying(later), 'pool later: type lvm is not in this release; use image');
+    const { status } = await engine.client.get(StorageNodes, 'node-1');
     assert.equal(status?.conditions?.find(({ type }) => type === 'Ready')?.reason, 'PoolsUnhealthy');
     await engine.createVolume('db', { size: '16Mi', pool: 'local' });
     const refused = await engine.until(Volumes, 'db', (volume) => volume.status?.obstacle !== undefined);
-    assert.match(refused.status?.obstacle?.message ?? '', /pool local of node node-1: the pool's folder \/nowhere\/flock-pool/u);
+    assert.match(saying(refused.status), /pool local of node node-1: the pool's folder \/nowhere\/flock-pool/u);
     await assert.rejects(readdir('/nowhere'));
     await engine.endsClean();
   },
@@ -204,20 +204,15 @@ async function served(engine: Engine): Promise<Wire> {
   await engine.createMove('db-1', { volume: 'db', target: 'node-2' });
   const { metadata, status } = await engine.untilPhase('db-1', 'Syncing');
   await engine.until(Moves, 'db-1', (move) => move.status?.incoming?.completeRound === 0);
-  const { address = '', port = 0 } = (await engine.client.get(StorageNodes, 'node-1')).status?.transfer ?? {};
-  return {
-    engine,
-    address: { host: address, port },
-    hello: {
-      protocol: 1,
-      purpose: 'round',
-      move: 'db-1',
-      moveUid: metadata.uid,
-      volumeUid: status?.volumeUid ?? '',
-      copy: status?.source?.copy ?? '',
-      epoch: status?.epoch ?? 0,
-    },
-  };
+  const { source, epoch = 0, volumeUid = '' } = status as MoveStatus;
+  const about = { move: 'db-1', moveUid: metadata.uid, volumeUid, copy: source?.copy ?? '', epoch };
+  return { engine, address: await listenerOf(engine, 'node-1'), hello: { protocol: 1, purpose: 'round', ...about } };
+}
+
+async function listenerOf(engine: Engine, node: string): Promise<Wire['address']> {
+  const { status } = await engine.until(StorageNodes, node, (record) => record.status?.transfer !== undefined);
+  const { address: host = '', port = 0 } = status?.transfer ?? {};
+  return { host, port };
 }
 
 async function dial({ address, hello }: Wire, identity: NodeIdentity, change: Partial<Hello> = {}): Promise<void> {
@@ -331,8 +326,7 @@ test('a finished move is served no more, and an idle node listens nowhere', { sk
   engine.held.add('fence');
   await engine.createMove('db-2', { volume: 'db', target: 'node-2' });
   await engine.untilPhase('db-2', 'Syncing');
-  const { status } = await engine.until(StorageNodes, 'node-1', (node) => node.status?.transfer !== undefined);
-  const again = { ...wire, address: { host: status?.transfer?.address ?? '', port: status?.transfer?.port ?? 0 } };
+  const again = { ...wire, address: await listenerOf(engine, 'node-1') };
   await assert.rejects(dial(again, await engine.identity('node-2')), refusing('Forbidden', /in phase Cancelled nothing is copied/u));
   await engine.letGo();
   await engine.untilPhase('db-2', 'Retaining');

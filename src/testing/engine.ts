@@ -20,7 +20,7 @@ import { FlockError, isReason } from '../model/errors.ts';
 import type { Kind } from '../model/kind.ts';
 import { GROUP_VERSION, type ApiObject, type Stored } from '../model/meta.ts';
 import { Moves, type Move, type MoveSpec } from '../model/move.ts';
-import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
+import { StorageNodes, type PoolStatus, type StorageNode } from '../model/storage-node.ts';
 import { Events, type Event } from '../model/system.ts';
 import { Volumes, type Volume, type VolumeSpec } from '../model/volume.ts';
 import type { NodeIdentity } from '../transfer/transfer.ts';
@@ -62,6 +62,8 @@ export interface Engine {
   untilPhase(move: string, phase: NonNullable<NonNullable<Move['status']>['phase']>): Promise<Stored<Move>>;
   untilBlocked(move: string, reason: string): Promise<Stored<Move>>;
   untilGone<T extends ApiObject>(kind: Kind<T>, name: string): Promise<void>;
+  /** What a node reports of its pools, once it reports any. */
+  pools(node: string): Promise<{ [pool: string]: PoolStatus }>;
   events(about: string): Promise<Stored<Event>[]>;
   /** Unmounts and deletes every volume; then no image, lock, journal, loop device or mount is left but the pools' own and `foreign` files. */
   endsClean(foreign?: readonly string[]): Promise<void>;
@@ -284,6 +286,11 @@ class TestEngine implements Engine {
       if (event.type !== 'BOOKMARK') last = event.object;
     }
     throw new Error(`${kind.kind} ${name} did not go; it is ${JSON.stringify(last, null, 1)}`);
+  }
+
+  async pools(node: string): Promise<{ [pool: string]: PoolStatus }> {
+    const { status } = await this.until(StorageNodes, node, (record) => record.status?.pools !== undefined);
+    return status?.pools ?? {};
   }
 
   async events(about: string): Promise<Stored<Event>[]> {
