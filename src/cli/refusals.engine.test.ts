@@ -1,7 +1,7 @@
 // What is refused, on every way in: records, the agents' local sockets, and the wire between agents. Each refusal is one clear reason, and
 // nothing on any disk changes.
 import assert from 'node:assert/strict';
-import { mkdir, readdir, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { connect } from 'node:tls';
@@ -15,7 +15,7 @@ import { encodeHeader, FRAME, header } from '../transfer/frame.ts';
 import { SourceLink } from '../transfer/source-link.ts';
 import type { Hello, NodeIdentity, PullOptions } from '../transfer/transfer.ts';
 import { startEngine, type Engine } from '../testing/engine.ts';
-import { needsRoot } from '../testing/folders.ts';
+import { needsRoot, temporaryFolder, type Test } from '../testing/folders.ts';
 import { aCluster } from '../testing/identities.ts';
 import { keptLog } from '../testing/kept-log.ts';
 
@@ -188,6 +188,38 @@ test(
     await engine.endsClean();
   },
 );
+
+/** A PATH with these programs and no others, until the test ends. */
+async function onlyPrograms(t: Test, programs: readonly string[]): Promise<void> {
+  const folder = await temporaryFolder(t);
+  const before = process.env['PATH'] ?? '';
+  for (const program of programs) {
+    const places = before.split(':').map((place) => join(place, program));
+    const there = await Promise.all(
+      places.map((place) =>
+        stat(place).then(
+          () => true,
+          () => false,
+        ),
+      ),
+    );
+    await symlink(places[there.indexOf(true)] ?? program, join(folder, program));
+  }
+  process.env['PATH'] = folder;
+  t.after(async () => void (process.env['PATH'] = before));
+}
+
+test('a node without the tools of a filesystem takes no volume of it, and the volume says so', { skip: needsRoot }, async (t) => {
+  await onlyPrograms(t, ['losetup', 'mount', 'umount', 'blkid', 'mkfs.ext4', 'resize2fs']);
+  const engine = await startEngine(t, { nodes: ['node-1'] });
+  assert.deepEqual((await engine.client.get(StorageNodes, 'node-1')).status?.filesystems, ['ext4']);
+  await engine.createVolume('db', { size: '300Mi', pool: 'local', filesystem: 'xfs' });
+  const refused = await engine.until(Volumes, 'db', ({ status }) => status?.obstacle !== undefined);
+  assert.equal(saying(refused.status), 'no node can take it: node node-1 cannot mount xfs: its kernel or its tools lack it');
+  await engine.volume('other', { size: '16Mi', pool: 'local', filesystem: 'ext4' });
+  await engine.mount('other');
+  await engine.endsClean();
+});
 
 // ---- who is served over the wire -----------------------------------------------------------------------------------------------
 
