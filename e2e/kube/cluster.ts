@@ -1,14 +1,12 @@
 // A real kube-apiserver with an etcd of its own, on loopback, in a temporary folder: the original that Flock's API is measured against.
 // No kubelet, no controllers: a namespace never ends its deletion, nothing runs pods.
-import { execFile } from 'node:child_process';
-import { generateKeyPairSync } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { request } from 'node:https';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { promisify } from 'node:util';
+import { accountsKey, issue, kubeconfigOf, signedBy } from './credentials.ts';
 import { Kubectl, programs, run, tail, type Programs, type Running } from './programs.ts';
 
 export interface Cluster {
@@ -132,32 +130,10 @@ async function connection(folder: string, url: string, built: Programs): Promise
   return { url, ca, cert, key, kubeconfig, kubectl: new Kubectl(built.kubectl, kubeconfig, join(folder, 'kubectl')) };
 }
 
-/** A kubeconfig (JSON is YAML) with one user on one server. */
-function kubeconfigOf(to: { url: string; ca: string; cert: string; key: string }): string {
-  const base64 = (text: string): string => Buffer.from(text).toString('base64');
-  return JSON.stringify({
-    apiVersion: 'v1',
-    kind: 'Config',
-    'current-context': 'e2e',
-    contexts: [{ name: 'e2e', context: { cluster: 'e2e', user: 'e2e' } }],
-    clusters: [{ name: 'e2e', cluster: { server: to.url, 'certificate-authority-data': base64(to.ca) } }],
-    users: [{ name: 'e2e', user: { 'client-certificate-data': base64(to.cert), 'client-key-data': base64(to.key) } }],
-  });
-}
-
 /** An authority, the server's and the administrator's certificate (system:masters may do everything), the key of service accounts. */
 async function credentials(folder: string): Promise<void> {
-  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
-  await writeFile(join(folder, 'accounts.key'), privateKey.export({ type: 'pkcs8', format: 'pem' }), { mode: 0o600 });
+  await accountsKey(join(folder, 'accounts.key'));
   await issue(folder, 'ca', '/CN=e2e', []);
-  const by = ['-CA', 'ca.crt', '-CAkey', 'ca.key', '-addext', 'basicConstraints=CA:FALSE'];
-  await issue(folder, 'server', '/CN=kube-apiserver', [...by, '-addext', 'subjectAltName=IP:127.0.0.1']);
-  await issue(folder, 'admin', '/O=system:masters/CN=admin', [...by, '-addext', 'extendedKeyUsage=clientAuth']);
-}
-
-async function issue(folder: string, name: string, subject: string, more: readonly string[]): Promise<void> {
-  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-noenc', '-keyout', `${name}.key`];
-  await promisify(execFile)('openssl', ['req', '-x509', ...key, '-out', `${name}.crt`, '-days', '2', '-subj', subject, ...more], {
-    cwd: folder,
-  });
+  await issue(folder, 'server', '/CN=kube-apiserver', signedBy(folder, 'subjectAltName=IP:127.0.0.1'));
+  await issue(folder, 'admin', '/O=system:masters/CN=admin', signedBy(folder, 'extendedKeyUsage=clientAuth'));
 }
