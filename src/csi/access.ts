@@ -32,7 +32,7 @@ export function accessOf(capability: VolumeCapability | undefined): Access {
   const flags = mountFlags.flatMap((flag) => flag.split(','));
   const unknown = flags.find((flag) => !FLAGS.includes(flag));
   if (unknown !== undefined) throw invalid(`mount option "${unknown}" is not possible; these are: ${FLAGS.join(', ')}`);
-  return { ...common, volumeMode: 'Filesystem', filesystem: filesystemOf(fsType), flags };
+  return { ...common, volumeMode: 'Filesystem', filesystem: fsType === '' ? undefined : filesystemNamed(fsType), flags };
 }
 
 const POSSIBLE: ReadonlySet<Mode> = new Set([
@@ -44,8 +44,8 @@ const POSSIBLE: ReadonlySet<Mode> = new Set([
 
 const nameOf = (mode: Mode): string => Object.entries(Mode).find(([, value]) => value === mode)?.[0] ?? String(mode);
 
-function filesystemOf(fsType: string): Filesystem | undefined {
-  if (fsType === '') return undefined;
+/** Throws INVALID_ARGUMENT. */
+export function filesystemNamed(fsType: string): Filesystem {
   const known = FILESYSTEMS.find((one) => one === fsType);
   if (!known) throw invalid(`filesystem "${fsType}" is not possible; these are: ${FILESYSTEMS.join(', ')}`);
   return known;

@@ -14,7 +14,7 @@ import { parametersOf } from './parameters.ts';
 
 export async function capacityOf(client: Client, asked: GetCapacityRequest): Promise<GetCapacityResponse> {
   const { spec } = parametersOf(asked.parameters);
-  const filesystem = filesystemOf(asked.volumeCapabilities);
+  const filesystem = filesystemOf(asked.volumeCapabilities, spec.filesystem ?? 'ext4');
   const { items: nodes } = await listAll(client, StorageNodes);
   const minimumVolumeSize = filesystem === null ? undefined : SMALLEST[filesystem];
   const pool = spec.pool ?? onlyPool(nodes);
@@ -28,10 +28,10 @@ export async function capacityOf(client: Client, asked: GetCapacityRequest): Pro
 }
 
 /** null: raw block. */
-function filesystemOf(capabilities: readonly VolumeCapability[]): Filesystem | null {
-  if (capabilities.length === 0) return 'ext4';
+function filesystemOf(capabilities: readonly VolumeCapability[], usual: Filesystem): Filesystem | null {
+  if (capabilities.length === 0) return usual;
   const { volumeMode, filesystem } = commonAccess(capabilities);
-  return volumeMode === 'Block' ? null : (filesystem ?? 'ext4');
+  return volumeMode === 'Block' ? null : (filesystem ?? usual);
 }
 
 function wanted(nodes: readonly Stored<StorageNode>[], { accessibleTopology }: GetCapacityRequest): readonly Stored<StorageNode>[] {

@@ -260,6 +260,18 @@ test('a request that cannot be right is refused, says what is wrong, and leaves 
   }
 });
 
+test('a filesystem may be named by a parameter, and the capability says it better', async (t) => {
+  const d = await driver(t);
+  const parameters = { 'csi.storage.k8s.io/fstype': 'xfs' };
+  await d.create('x', { parameters });
+  await d.create('y', { parameters, volumeCapabilities: [mounted(undefined, { fsType: 'ext4' })] });
+  await d.create('z', { parameters, volumeCapabilities: [block] });
+  assert.deepEqual(
+    d.world.volumes().map(({ spec }) => spec.volumeMode === 'Block' || spec.filesystem),
+    ['xfs', 'ext4', true],
+  );
+});
+
 test('parameters and claim are in the record', async (t) => {
   const d = await driver(t);
   await d.create('x', {
@@ -386,8 +398,20 @@ test('a volume in use is not deleted', async (t) => {
   await d.create('db', { accessibilityRequirements: on('node-1') });
   await d.world.publish('node-1');
   await d.world.settle();
-  await refused(d.controller.deleteVolume({ volumeId: 'db' }), status.FAILED_PRECONDITION, /in use on node node-1 at \/srv\/db/u);
+  const call = refused(d.controller.deleteVolume({ volumeId: 'db' }), status.FAILED_PRECONDITION, /in use on node node-1 at \/srv\/db/u);
+  const passing = setInterval(() => void d.world.clock.advance(1_000), 10);
+  await call.finally(() => clearInterval(passing));
   assert.equal(d.world.volumes()[0]?.metadata.deletionTimestamp, undefined);
+});
+
+test('a volume that was unmounted just now is deleted once its node says so', async (t) => {
+  const d = await driver(t);
+  await d.create('db', { accessibilityRequirements: on('node-1') });
+  await d.world.publish('node-1');
+  await d.world.settle();
+  await d.world.unpublish('node-1');
+  await d.during(d.controller.deleteVolume({ volumeId: 'db' }));
+  assert.deepEqual(left(d), { copies: [], records: [] });
 });
 
 test('while a volume is being deleted, one of its name is not made', async (t) => {

@@ -1,9 +1,9 @@
 // CSI Controller: every call writes a record, or reads some, and waits until they say what was asked. Every replica serves it; what is to be
 // done about a record is decided by the controller that leads.
 import { status } from '@grpc/grpc-js';
-import { copiesOf, isDeleting, isPublished } from '../decide/observed.ts';
+import { copiesOf, isDeleting } from '../decide/observed.ts';
 import { isReason } from '../model/errors.ts';
-import { Volumes } from '../model/volume.ts';
+import { Volumes, type Volume } from '../model/volume.ts';
 import { accessOf, commonAccess, whyNotUsed } from './access.ts';
 import { capacityOf } from './capacity.ts';
 import { VolumeMaker } from './create-volume.ts';
@@ -40,6 +40,14 @@ const CAPABILITIES: readonly Capability[] = [
 export function controllerService(ports: WaitingPorts, waits: VolumeWaits): Service {
   const calls = new ControllerCalls(ports, waits);
   return { definition: ControllerService, implementation: implementation<ControllerServer>(calls.methods(), ports) };
+}
+
+/** A node tells of a change within this, ms. */
+const SAYING_SO = 3_000;
+
+function useOf(name: string, volume: Volume | null): string {
+  const used = Object.values(volume ? copiesOf(volume) : {}).find(({ published = [] }) => published.length > 0);
+  return used ? `volume ${name} is in use on node ${used.node} at ${used.published?.join(', ')}` : '';
 }
 
 const onVolume = ({ volumeId }: { volumeId: string }): string => volumeId;
@@ -81,14 +89,32 @@ export class ControllerCalls {
     const volume = await this.#waits.read(name);
     if (!volume) return {};
     const { uid } = volume.metadata;
-    const used = Object.entries(copiesOf(volume)).find(([copy]) => isPublished(volume, copy))?.[1];
-    if (used && !isDeleting(volume))
-      throw new Refused(status.FAILED_PRECONDITION, `volume ${name} is in use on node ${used.node} at ${used.published?.join(', ')}`);
+    if (!isDeleting(volume)) await this.#unused(name, signal);
     await this.#ports.client.delete(Volumes, name, { uid }).catch((error: unknown) => {
       if (!isReason(error, 'NotFound')) throw error;
     });
     await this.#waits.until(name, (seen) => (seen?.metadata.uid === uid ? null : true), signal);
     return {};
+  }
+
+  /** Throws FAILED_PRECONDITION when it is in use. Its node may have unstaged it just now, and not have said so yet. */
+  async #unused(name: string, signal: AbortSignal): Promise<void> {
+    const patience = new AbortController();
+    const ended = new AbortController();
+    const use = { text: '' };
+    this.#ports.clock.sleep(SAYING_SO, ended.signal).then(
+      () => patience.abort(new Refused(status.FAILED_PRECONDITION, use.text)),
+      () => undefined,
+    );
+    try {
+      await this.#waits.until(
+        name,
+        (seen) => ((use.text = useOf(name, seen)) === '' ? true : null),
+        AbortSignal.any([signal, patience.signal]),
+      );
+    } finally {
+      ended.abort();
+    }
   }
 
   /** The volume is there, or it is not: it is moved by a Move. */

@@ -101,11 +101,12 @@ function orderOf(request: CreateVolumeRequest): Order {
   if (request.volumeContentSource) throw invalid('a volume cannot be made from a snapshot or another volume');
   if (Object.keys(request.mutableParameters).length > 0) throw invalid('there are no parameters that can be changed later');
   const { spec, annotations } = parametersOf(request.parameters);
-  const mode = volumeMode === 'Block' ? { volumeMode } : { volumeMode, filesystem: filesystem ?? 'ext4' };
+  const { filesystem: usual = 'ext4', ...rest } = spec;
+  const mode = volumeMode === 'Block' ? { volumeMode } : { volumeMode, filesystem: filesystem ?? usual };
   return {
     name,
     window: windowOf(request.capacityRange),
-    spec: { ...spec, ...mode },
+    spec: { ...rest, ...mode },
     annotations,
     ...nodesOf(request.accessibilityRequirements),
   };

@@ -2,6 +2,7 @@
 import { durationMs, poolName, printable } from '../model/names.ts';
 import { parseSize } from '../model/quantity.ts';
 import type { VolumeSpec } from '../model/volume.ts';
+import { filesystemNamed } from './access.ts';
 import { invalid } from './errors.ts';
 
 type Wipe = NonNullable<VolumeSpec['wipe']>;
@@ -22,6 +23,8 @@ const PARAMETERS: { [name: string]: (value: string) => Partial<VolumeSpec> } = {
     if (!wipe) throw invalid(`parameter wipe=${printable(value)} is not valid; use ${WIPES.join(', ')}`);
     return { wipe };
   },
+  // Kubernetes tells it as a part of the capability instead, others as it stands.
+  'csi.storage.k8s.io/fstype': (value) => ({ filesystem: filesystemNamed(value) }),
 };
 
 /** The provisioner tells by these for whom the volume is. */
