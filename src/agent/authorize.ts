@@ -1,7 +1,7 @@
 // Whom this node serves a copy's bytes: only the node that a fresh read of the Move names, and only in a phase that copies (rule 9).
 import { phaseOf } from '../decide/observed.ts';
 import type { Client } from '../api/client.ts';
-import { FlockError, isReason } from '../model/errors.ts';
+import { FlockError, ifFound } from '../model/errors.ts';
 import { printable } from '../model/names.ts';
 import type { Move, MovePhase } from '../model/move.ts';
 import { StorageNodes } from '../model/storage-node.ts';
@@ -35,12 +35,8 @@ export function authorizer(ports: Pick<AgentPorts, 'client' | 'node' | 'mounts'>
 
 /** Deleting a StorageNode revokes what was signed for it, also when a record of that name was made anew. */
 async function isRevoked(client: Client, { node, uid }: Peer): Promise<boolean> {
-  try {
-    return (await client.get(StorageNodes, node)).metadata.uid !== uid;
-  } catch (error) {
-    if (isReason(error, 'NotFound')) return true;
-    throw error;
-  }
+  const record = await ifFound(client.get(StorageNodes, node));
+  return record?.metadata.uid !== uid;
 }
 
 /** The record's word against what the peer says of itself. */

@@ -2,7 +2,7 @@
 // served is decided in decide/copies.ts.
 import { isAbsolute, normalize } from 'node:path';
 import type { CopyLabel } from '../model/label.ts';
-import { FlockError, Invalid, isReason, messageOf } from '../model/errors.ts';
+import { FlockError, ifFound, Invalid, messageOf } from '../model/errors.ts';
 import { objectName, printable } from '../model/names.ts';
 import { whyNotPublish } from '../decide/copies.ts';
 import type { Copies, LocalCopy } from './copies.ts';
@@ -117,20 +117,11 @@ export class Publishing {
     const { client, node, isLeaseFresh } = this.#ports;
     const volume = await freshVolume(client, name);
     const moves = await allMovesOf(client, name);
-    const local = volume ? await this.#current(volume.metadata.uid, volume.spec.copy ?? '') : null;
+    const local = volume ? await ifFound(this.#copies.one(volume.metadata.uid, volume.spec.copy ?? '')) : null;
     const why = whyNotPublish({ node, volume, moves, copy: local?.seen ?? null, leaseFresh: isLeaseFresh() });
     if (why) throw new FlockError(why.reason === 'VolumeNotFound' ? 'NotFound' : 'NotPermitted', why.message);
     if (!local) throw new FlockError('Internal', `volume ${name} was allowed without a copy`);
     return local;
-  }
-
-  async #current(uid: string, copy: string): Promise<LocalCopy | null> {
-    try {
-      return await this.#copies.one(uid, copy);
-    } catch (error) {
-      if (isReason(error, 'NotFound')) return null;
-      throw error;
-    }
   }
 
   /** Label and record are asked whether it is formatted; the device is never asked. */

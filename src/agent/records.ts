@@ -2,7 +2,7 @@
 import type { Client } from '../api/client.ts';
 import { difference } from '../api/merge-patch.ts';
 import { hasEnded } from '../decide/observed.ts';
-import { isReason } from '../model/errors.ts';
+import { ifFound } from '../model/errors.ts';
 import type { Stored } from '../model/meta.ts';
 import { Moves, type Incoming, type Move, type Outgoing } from '../model/move.ts';
 import { Volumes, type CopyStatus, type Volume } from '../model/volume.ts';
@@ -14,23 +14,8 @@ export interface World {
   moves: Stored<Move>[];
 }
 
-export async function freshVolume(client: Client, name: string): Promise<Stored<Volume> | null> {
-  try {
-    return await client.get(Volumes, name);
-  } catch (error) {
-    if (isReason(error, 'NotFound')) return null;
-    throw error;
-  }
-}
-
-export async function freshMove(client: Client, name: string): Promise<Stored<Move> | null> {
-  try {
-    return await client.get(Moves, name);
-  } catch (error) {
-    if (isReason(error, 'NotFound')) return null;
-    throw error;
-  }
-}
+export const freshVolume = (client: Client, name: string): Promise<Stored<Volume> | null> => ifFound(client.get(Volumes, name));
+export const freshMove = (client: Client, name: string): Promise<Stored<Move> | null> => ifFound(client.get(Moves, name));
 
 /** What watches know of the volume's moves; those that have not ended are read afresh, for rule 1 rests on them. */
 export async function movesOf(client: Client, known: Known, volume: string): Promise<Stored<Move>[]> {

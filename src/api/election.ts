@@ -1,7 +1,7 @@
 // Leases: one leader among several, and the heartbeat of a node. Another holder's record is judged by how long it stood still here, by
 // this machine's monotonic clock, never by the times written in it. Knows nothing of what a leader does.
 import type { Clock } from '../model/clock.ts';
-import { FlockError, isReason, messageOf } from '../model/errors.ts';
+import { FlockError, ifFound, isReason, messageOf } from '../model/errors.ts';
 import { SYSTEM_NAMESPACE, type Stored } from '../model/meta.ts';
 import { Leases, type Lease } from '../model/system.ts';
 import type { Client } from './client.ts';
@@ -113,10 +113,7 @@ class Candidate {
 
   async #tryAcquire(): Promise<boolean> {
     const { client, lease, clock } = this.#options;
-    const current = await this.#ask(client.get(Leases, lease, SYSTEM_NAMESPACE)).catch((error: unknown) => {
-      if (isReason(error, 'NotFound')) return null;
-      throw error;
-    });
+    const current = await ifFound(this.#ask(client.get(Leases, lease, SYSTEM_NAMESPACE)));
     if (current !== null && !this.#isFree(current)) return false;
     const sentAt = clock.monotonic();
     this.#held = await this.#ask(

@@ -2,7 +2,7 @@
 // still there. The StorageNode is the enrolment: its UID is in the node's certificates, so that deleting it revokes them all, also when a
 // node of the same name enrols again. Knows no socket; the host's side is node-identity.ts.
 import { createHash, randomBytes } from 'node:crypto';
-import { FlockError, Invalid, isReason } from '../model/errors.ts';
+import { FlockError, ifFound, Invalid } from '../model/errors.ts';
 import { GROUP_VERSION, type Stored } from '../model/meta.ts';
 import { nodeName } from '../model/names.ts';
 import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
@@ -79,7 +79,7 @@ function forgetOld({ settings, clock }: Authority): void {
 export async function isRevoked(records: Client, certificate: Certificate): Promise<boolean> {
   if (!userOf(certificate).groups.includes(NODE_GROUP)) return false;
   const { node, uid } = nodeOf(certificate);
-  const storageNode = await storageNodeOf(records, node);
+  const storageNode = await ifFound(records.get(StorageNodes, node));
   return storageNode === null || storageNode.metadata.uid !== uid;
 }
 
@@ -89,15 +89,6 @@ const revoked = (node: string): FlockError =>
     'Forbidden',
     `node ${node} was removed from this cluster, its certificate is revoked: enrol it again (flockctl server invite --node ${node})`,
   );
-
-async function storageNodeOf(records: Client, node: string): Promise<Stored<StorageNode> | null> {
-  try {
-    return await records.get(StorageNodes, node);
-  } catch (error) {
-    if (isReason(error, 'NotFound')) return null;
-    throw error;
-  }
-}
 
 /** `/authority` and `/enrol` for anybody, `/renew` for nodes, `/invite` for admins. `records` must be allowed to make StorageNodes. */
 export function enrolmentRoutes(authority: Authority, records: Client): Routes {
@@ -125,7 +116,7 @@ async function enrol(authority: Authority, records: Client, asked: { token: stri
   const hash = hashOf(readInvitation(asked.token).secret);
   const invitation = openInvitation(authority, hash, node);
   // All that can be refused is refused before the invitation is spent; issued for nobody, the certificate proves the request.
-  const present = await storageNodeOf(records, node);
+  const present = await ifFound(records.get(StorageNodes, node));
   refuseTakenName(node, present, invitation);
   await authority.issueNode(asked.csr, { node, uid: NOBODY });
   spend(authority, hash, node);

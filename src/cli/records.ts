@@ -2,7 +2,7 @@
 import type { Client } from '../api/client.ts';
 import { listAll } from '../api/list-all.ts';
 import { isUnfinished } from '../decide/observed.ts';
-import { FlockError, isReason } from '../model/errors.ts';
+import { FlockError, ifFound, isReason } from '../model/errors.ts';
 import { EVENT_NAMESPACE, type ApiObject, type Stored } from '../model/meta.ts';
 import { Moves, type Move } from '../model/move.ts';
 import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
@@ -27,7 +27,7 @@ export const nodeNamed = (client: Client, name: string): Promise<Stored<StorageN
 
 /** The Move of that name, or else of the volume of that name: the one that goes on, or the newest. */
 export async function moveNamed(client: Client, name: string): Promise<Stored<Move>> {
-  const exact = await unlessMissing(client.get(Moves, name));
+  const exact = await ifFound(client.get(Moves, name));
   if (exact) return exact;
   const moves = await movesOf(client, name);
   const meant = moves.findLast(isUnfinished) ?? moves.at(-1);
@@ -40,15 +40,6 @@ export async function movesOf(client: Client, volume: string): Promise<Stored<Mo
   const { items } = await listAll(client, Moves);
   const created = (move: Stored<Move>): string => `${move.metadata.creationTimestamp} ${move.metadata.name}`;
   return items.filter((move) => move.spec.volume === volume).toSorted((a, b) => (created(a) < created(b) ? -1 : 1));
-}
-
-async function unlessMissing<T>(found: Promise<T>): Promise<T | null> {
-  try {
-    return await found;
-  } catch (error) {
-    if (isReason(error, 'NotFound')) return null;
-    throw error;
-  }
 }
 
 /** What happened to an object, oldest first. */

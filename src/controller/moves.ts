@@ -3,9 +3,8 @@
 import { nextMoveStep, type MoveSeen, type MoveStep } from '../decide/moves.ts';
 import { isCopying, isNew, isUnfinished, phaseOf, saysSame, withSince, type Why } from '../decide/observed.ts';
 import { timestamp } from '../model/clock.ts';
-import { isReason } from '../model/errors.ts';
-import type { Kind } from '../model/kind.ts';
-import type { ApiObject, Obstacle, Stored } from '../model/meta.ts';
+import { ifFound } from '../model/errors.ts';
+import type { Obstacle, Stored } from '../model/meta.ts';
 import { MOVE_FINALIZER, Moves, type Move, type MoveStatus } from '../model/move.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
 import type { Again, ControllerPorts } from './ports.ts';
@@ -43,7 +42,7 @@ export class MoveController {
 
   /** One step of the Move of that name. Throws when it is to be tried again. */
   async reconcile(name: string): Promise<Again> {
-    const move = await this.#read(Moves, name);
+    const move = await ifFound(this.#ports.client.get(Moves, name));
     if (!move) return undefined;
     const seen = await this.#observe(move);
     const step = nextMoveStep(seen);
@@ -55,20 +54,11 @@ export class MoveController {
     return again;
   }
 
-  async #read<T extends ApiObject>(kind: Kind<T>, name: string): Promise<Stored<T> | null> {
-    try {
-      return await this.#ports.client.get(kind, name);
-    } catch (error) {
-      if (isReason(error, 'NotFound')) return null;
-      throw error;
-    }
-  }
-
   async #observe(move: Stored<Move>): Promise<MoveSeen> {
-    const { known, caps, clock } = this.#ports;
-    const volume = await this.#read(Volumes, move.spec.volume);
+    const { known, caps, clock, client } = this.#ports;
+    const volume = await ifFound(client.get(Volumes, move.spec.volume));
     // The caps and the order are judged on a fresh list: what a watch shows may be from before the last acceptance.
-    const all = phaseOf(move) === 'Pending' ? (await this.#ports.client.list(Moves)).items : known.moves();
+    const all = phaseOf(move) === 'Pending' ? (await client.list(Moves)).items : known.moves();
     const others = all.filter(({ metadata }) => metadata.uid !== move.metadata.uid);
     const node = (name: string | undefined): MoveSeen['source'] => known.nodes().find(({ metadata }) => metadata.name === name) ?? null;
     const from = move.status?.source?.node ?? volume?.spec.node;

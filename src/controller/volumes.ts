@@ -2,7 +2,7 @@
 import { isNew, isUnfinished, withSince } from '../decide/observed.ts';
 import { nextVolumeStep, type VolumeStep } from '../decide/volumes.ts';
 import { timestamp } from '../model/clock.ts';
-import { isReason } from '../model/errors.ts';
+import { ifFound } from '../model/errors.ts';
 import type { Stored } from '../model/meta.ts';
 import { VOLUME_FINALIZER, Volumes, type Volume } from '../model/volume.ts';
 import type { Again, ControllerPorts } from './ports.ts';
@@ -31,9 +31,9 @@ export class VolumeController {
 
   /** One step of the Volume of that name. Throws when it is to be tried again. */
   async reconcile(name: string): Promise<Again> {
-    const volume = await this.#read(name);
+    const { client, known, crash } = this.#ports;
+    const volume = await ifFound(client.get(Volumes, name));
     if (!volume) return undefined;
-    const { known, crash } = this.#ports;
     const step = nextVolumeStep({
       volume,
       nodes: known.nodes(),
@@ -45,15 +45,6 @@ export class VolumeController {
     const again = await act(volume, step);
     crash(`after:${step.step}`);
     return again;
-  }
-
-  async #read(name: string): Promise<Stored<Volume> | null> {
-    try {
-      return await this.#ports.client.get(Volumes, name);
-    } catch (error) {
-      if (isReason(error, 'NotFound')) return null;
-      throw error;
-    }
   }
 
   async #finalizers({ metadata }: Stored<Volume>, finalizers: string[]): Promise<Again> {

@@ -41,6 +41,16 @@ export class Invalid extends FlockError {
 export const isReason = (error: unknown, ...reasons: Reason[]): error is FlockError =>
   error instanceof FlockError && reasons.includes(error.reason);
 
+/** What was asked for, or null when it is not there. */
+export async function ifFound<T>(asked: Promise<T>): Promise<T | null> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (isReason(error, 'NotFound')) return null;
+    throw error;
+  }
+}
+
 /** What is no FlockError was not foreseen: Internal. */
 export const reasonOf = (error: unknown): Reason => (error instanceof FlockError ? error.reason : 'Internal');
 

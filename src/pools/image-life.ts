@@ -3,7 +3,7 @@
 // points → image → label. So a label is there before the first and until the last of its files. All within the copy's turn.
 import { join } from 'node:path';
 import { beAbsent, syncFolder, tryLockFile } from '../host/files.ts';
-import { FlockError, isReason } from '../model/errors.ts';
+import { FlockError, ifFound, isReason } from '../model/errors.ts';
 import { allocate, shrinkBack, wiped } from './image-files.ts';
 import { listing, readSidecar, sizeOf, writeSidecar, type CopyListing, type Sidecar } from './image-layout.ts';
 import { filesOf, imageSize, whileBooking, type Place } from './image-place.ts';
@@ -16,14 +16,7 @@ export async function ready(place: Place, name: CopyName): Promise<Sidecar> {
   throw new FlockError('Conflict', `copy ${name} is half made (${sidecar.state}): create or remove it again`);
 }
 
-export async function sidecarOrNull(place: Place, name: CopyName): Promise<Sidecar | null> {
-  try {
-    return await readSidecar(filesOf(place, name));
-  } catch (error) {
-    if (isReason(error, 'NotFound')) return null;
-    throw error;
-  }
-}
+export const sidecarOrNull = (place: Place, name: CopyName): Promise<Sidecar | null> => ifFound(readSidecar(filesOf(place, name)));
 
 /** Makes the copy what its label says, repeating what a crash cut off; its real size. While booking. */
 export async function finished(place: Place, name: CopyName, sidecar: Sidecar): Promise<bigint> {

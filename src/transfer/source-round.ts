@@ -1,6 +1,6 @@
 // A round as the source serves it: a point in time (or the live bytes), the list of what changed since the base, and the hashes of its
 // leaves. Knows no sockets.
-import { FlockError, isReason } from '../model/errors.ts';
+import { FlockError, ifFound } from '../model/errors.ts';
 import type { CrashPoint } from '../model/crash.ts';
 import { readPoint, roundPoint } from '../model/points.ts';
 import type { BlockHandle, PointName } from '../pools/pool.ts';
@@ -193,12 +193,7 @@ async function deltaOf({ offer, hello, memory }: Served, order: PrepareMessage, 
   if (base === null || order.compare || !offer.pool.points || base.deviceBytes !== at.deviceBytes) return null;
   const known = memory.roots.find(({ round }) => round === base.round);
   if (known && known.root !== base.root) return null;
-  try {
-    return await spansOf(offer.pool.changed(offer.copy, roundPoint(hello.moveUid, base.round), at.point), at.deviceBytes);
-  } catch (error) {
-    if (isReason(error, 'NotFound')) return null;
-    throw error;
-  }
+  return ifFound(spansOf(offer.pool.changed(offer.copy, roundPoint(hello.moveUid, base.round), at.point), at.deviceBytes));
 }
 
 function headOf({ offer, hello }: Served, order: PrepareMessage, found: At & { cbt: Changes['cbt']; allocated: number }): Manifest['head'] {

@@ -1,6 +1,6 @@
 // `flockctl volume delete`: the volume and all its copies. One that is in use is refused.
 import type { Command } from 'commander';
-import { FlockError, isReason } from '../../model/errors.ts';
+import { FlockError, ifFound } from '../../model/errors.ts';
 import { Volumes } from '../../model/volume.ts';
 import { volumeArgument } from '../arguments.ts';
 import { line, type Context } from '../context.ts';
@@ -30,12 +30,11 @@ async function remove(context: Context, name: string, options: Common & { wait: 
     );
   await client.delete(Volumes, name, { uid: volume.metadata.uid });
   if (!options.wait) return line(context.out, `volume ${name} is being deleted`);
-  const other = await waitForVolume(context, client, volume, {
-    judge: (seen) => (seen.metadata.uid === volume.metadata.uid ? null : seen),
-    interrupted: `volume ${name} is still being deleted; flockctl volume show ${name} tells how far it is`,
-  }).catch((error: unknown) => {
-    if (isReason(error, 'NotFound')) return null;
-    throw error;
-  });
+  const other = await ifFound(
+    waitForVolume(context, client, volume, {
+      judge: (seen) => (seen.metadata.uid === volume.metadata.uid ? null : seen),
+      interrupted: `volume ${name} is still being deleted; flockctl volume show ${name} tells how far it is`,
+    }),
+  );
   line(context.out, `volume ${name} is deleted${other === null ? '' : '; another of that name is there now'}`);
 }
