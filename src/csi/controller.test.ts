@@ -24,6 +24,7 @@ interface Driver {
   /** Lets the world turn until the call is answered. */
   during<T>(call: Promise<T>): Promise<T>;
   create(name: string, change?: Partial<csi.CreateVolumeRequest>): Promise<csi.Volume>;
+  stop(): Promise<void>;
 }
 
 async function driver(t: Test, options: WorldOptions = {}): Promise<Driver> {
@@ -56,7 +57,7 @@ async function driver(t: Test, options: WorldOptions = {}): Promise<Driver> {
     await world.settle();
     return volume;
   };
-  return { world, controller, during, create };
+  return { world, controller, during, create, stop: () => endpoint.close(1_000) };
 }
 
 const mounted = (mode: Mode = Mode.SINGLE_NODE_WRITER, value: Partial<csi.VolumeCapability_MountVolume> = {}): csi.VolumeCapability => ({
@@ -141,6 +142,14 @@ test('a volume that was begun by a call that ended is gone on with', async (t) =
     d.world.volumes().map(({ metadata }) => metadata.uid),
     [begun?.metadata.uid],
   );
+});
+
+test('who waits when the driver stops is told to come again', async (t) => {
+  const d = await driver(t);
+  const call = refused(d.controller.createVolume(request('x')), status.UNAVAILABLE, /the driver is stopping; try again; volume x/u);
+  while (d.world.volumes().length === 0) await d.world.clock.settle();
+  await d.stop();
+  await call;
 });
 
 test('a volume that nothing was made of goes where it is needed now', async (t) => {

@@ -19,13 +19,15 @@ export interface ControllerServing {
 
 export async function serveController(options: ControllerServing): Promise<Endpoint> {
   const { socket, log, version } = options;
-  const stop = new AbortController();
   const waits = new VolumeWaits(options);
-  const watching = waits.start(stop.signal);
+  const watching = waits.start();
   let synced = false;
-  void waits.synced.then(() => (synced = true)).catch(() => undefined);
+  waits.synced.then(
+    () => (synced = true),
+    () => undefined,
+  );
   const end = async (): Promise<void> => {
-    stop.abort();
+    waits.stop();
     await watching;
   };
   try {
@@ -34,8 +36,8 @@ export async function serveController(options: ControllerServing): Promise<Endpo
     return {
       path: endpoint.path,
       close: async (patience) => {
-        await endpoint.close(patience);
         await end();
+        await endpoint.close(patience);
       },
     };
   } catch (error) {

@@ -1,4 +1,5 @@
 // Waiting for volumes: one watch for all calls tells that one changed, and a fresh read of it says how it is. Knows no call.
+import { status } from '@grpc/grpc-js';
 import type { Client } from '../api/client.ts';
 import { informer, type Informer } from '../api/informer.ts';
 import type { Log } from '../api/log.ts';
@@ -22,6 +23,7 @@ export class VolumeWaits {
   readonly #ports: WaitingPorts;
   readonly #volumes: Informer<Volume>;
   readonly #waiting = new Map<string, Set<() => void>>();
+  readonly #stopped = new AbortController();
 
   constructor(ports: WaitingPorts) {
     this.#ports = ports;
@@ -31,9 +33,14 @@ export class VolumeWaits {
     });
   }
 
-  /** Watches until the signal aborts. */
-  start(signal: AbortSignal): Promise<void> {
-    return this.#volumes.start(signal);
+  /** Watches until it is stopped. */
+  start(): Promise<void> {
+    return this.#volumes.start(this.#stopped.signal);
+  }
+
+  /** Whoever waits is told to come again, to another replica. */
+  stop(): void {
+    this.#stopped.abort(new Refused(status.UNAVAILABLE, 'the driver is stopping; try again'));
   }
 
   /** The watch stands. */
@@ -51,9 +58,9 @@ export class VolumeWaits {
     }
   }
 
-  /** What `judge` answers, once it does. When the signal aborts first, throws its reason with what is known of the volume. */
-  async until<R>(name: string, judge: (volume: Stored<Volume> | null) => R | null, signal: AbortSignal): Promise<R> {
-    let last = 'its record was not read yet';
+  /** What `judge` answers, once it does. When the signal aborts or this is stopped first, throws why, with what is known of the volume. */
+  async until<R>(name: string, judge: (volume: Stored<Volume> | null) => R | null, ends: AbortSignal): Promise<R> {
+    const signal = AbortSignal.any([ends, this.#stopped.signal]);
     for (;;) {
       using change = this.#nextChange(name, signal);
       const seen = await this.#seen(name);
@@ -61,9 +68,8 @@ export class VolumeWaits {
         const result = judge(seen);
         if (result !== null) return result;
       }
-      last = typeof seen === 'string' ? seen : tellingOf(seen);
       await change.happened;
-      if (signal.aborted) throw overdue(name, last, signal);
+      if (signal.aborted) throw overdue(name, typeof seen === 'string' ? seen : tellingOf(seen), signal);
     }
   }
 

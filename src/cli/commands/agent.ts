@@ -3,8 +3,10 @@ import { mkdir, readFile } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
+import type { Alongside } from '../../agent/local-node.ts';
 import { networkOf, type TransferNetwork } from '../../agent/transfer-network.ts';
 import { httpClient } from '../../api/http-client.ts';
+import type { Log } from '../../api/log.ts';
 import { FlockError, Invalid, messageOf } from '../../model/errors.ts';
 import { parsePools, type PoolConfiguration } from '../../pools/configuration.ts';
 import { listenArgument, nodeArgument } from '../arguments.ts';
@@ -23,6 +25,8 @@ interface Options {
   network?: string;
   networkRequired?: true;
   metrics?: { host: string; port: number };
+  csiSocket?: string;
+  registrationSocket?: string;
 }
 
 const DATA_PORT = 9807;
@@ -44,6 +48,8 @@ export function agentCommand(context: Context): Command {
     .option('--network <cidr>', 'network that volume data goes over', networkArgument)
     .option('--network-required', 'rather wait than use another network')
     .option('--metrics <host:port>', 'serve /metrics there, besides the local socket', listenArgument)
+    .option('--csi-socket <path>', 'serve CSI Identity and Node there')
+    .option('--registration-socket <path>', "make the CSI driver known to this node's kubelet there (needs --csi-socket)")
     .action((options: Options) => agent(context, options));
 }
 
@@ -58,6 +64,7 @@ async function agent(context: Context, options: Options): Promise<void> {
   const folder = resolve(options.dir);
   const pools = await poolsIn(options.pools);
   const log = logFor(context, 'agent');
+  const alongside = await csiOf(options, { folder, log });
   // An agent that cannot run does not go on renewing a certificate.
   const ended = new AbortController();
   const signal = AbortSignal.any([context.interrupted, ended.signal]);
@@ -82,6 +89,7 @@ async function agent(context: Context, options: Options): Promise<void> {
         listen: options.listen,
         ...(network === null ? {} : { network }),
         ...(options.metrics === undefined ? {} : { metrics: options.metrics }),
+        ...(alongside === undefined ? {} : { alongside }),
       },
       signal,
     );
@@ -90,6 +98,17 @@ async function agent(context: Context, options: Options): Promise<void> {
     client.close();
     await identity.done;
   }
+}
+
+async function csiOf({ csiSocket, registrationSocket }: Options, own: { folder: string; log: Log }): Promise<Alongside | undefined> {
+  if (csiSocket === undefined) {
+    if (registrationSocket !== undefined)
+      throw new Invalid('--registration-socket makes a driver known that is not served: add --csi-socket');
+    return undefined;
+  }
+  const { serveNode } = await import('../../csi/serve-node.ts');
+  const registration = registrationSocket === undefined ? {} : { registration: resolve(registrationSocket) };
+  return serveNode({ ...own, ...registration, socket: resolve(csiSocket), version: version() });
 }
 
 async function poolsIn(file: string): Promise<PoolConfiguration[]> {
