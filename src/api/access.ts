@@ -4,6 +4,7 @@ import type { Kind } from '../model/kind.ts';
 import { SYSTEM_NAMESPACE, type ApiObject } from '../model/meta.ts';
 import type { Move } from '../model/move.ts';
 import type { Volume } from '../model/volume.ts';
+import { nodeLease } from './election.ts';
 import { isRecord, sameJson } from './merge-patch.ts';
 import { ADMIN_GROUP, CONTROLLER_GROUP, NODE_GROUP, NODE_USER_PREFIX } from './peer.ts';
 import type { Verb } from './registry.ts';
@@ -64,7 +65,7 @@ function ownStorageNode(node: string, verb: Verb, { old, next }: Write): Refusal
 
 function ownLease(node: string, verb: Verb, { old, next }: Write): Refusal {
   const metadata = (next ?? old)?.metadata;
-  const own = `node-${node}`;
+  const own = nodeLease(node);
   if (metadata?.name === own && metadata.namespace === SYSTEM_NAMESPACE) return null;
   return `may not ${verb} it: a node writes its own Lease, ${SYSTEM_NAMESPACE}/${own}, and no other`;
 }

@@ -230,8 +230,12 @@ export interface Heartbeat {
   isFresh(): boolean;
 }
 
-/** Name of a node's Lease in flock-system. */
-export const nodeLease = (node: string): string => `node-${node}`;
+/** Names of Leases in flock-system: the controllers' and each node's. */
+export const CONTROLLER_LEASE = 'flock-controller';
+const NODE_LEASE = 'node-';
+export const nodeLease = (node: string): string => `${NODE_LEASE}${node}`;
+/** The node whose Lease it is; null: nobody's. */
+export const nodeOfLease = (lease: string): string | null => (lease.startsWith(NODE_LEASE) ? lease.slice(NODE_LEASE.length) : null);
 
 export function heartbeat(options: HeartbeatOptions): Heartbeat {
   const { client, node, clock, random, log, duration = 40_000, renew = duration / 4 } = options;

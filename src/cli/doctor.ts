@@ -1,6 +1,7 @@
 // What may be wrong, looked at from here: this machine, the way to the server, what the records say. Each finding has the way out.
 // Changes nothing.
 import type { Client } from '../api/client.ts';
+import { CONTROLLER_LEASE } from '../api/election.ts';
 import { isReady } from '../decide/observed.ts';
 import type { HostAbilities } from '../host/probe.ts';
 import { SYSTEM_NAMESPACE, type Stored } from '../model/meta.ts';
@@ -54,9 +55,6 @@ export async function recordFindings(client: Client, now: number): Promise<Findi
 
 /** Leases are judged by clocks: a difference of some seconds shortens every grace. */
 const SKEW_MS = 2_000;
-
-/** The one that controllers elect their leader by. */
-const CONTROLLER_LEASE = 'flock-controller';
 
 const renewedAt = (lease: Lease): number => Date.parse(lease.spec.renewTime ?? '1970-01-01T00:00:00Z');
 

@@ -1,7 +1,7 @@
 // The controller, put together: watches feed queues, and while this replica leads, workers take from them. Restartable at any moment:
 // everything it knows is in the records.
 import type { Client } from '../api/client.ts';
-import { leadWhenElected } from '../api/election.ts';
+import { CONTROLLER_LEASE, leadWhenElected, nodeLease, nodeOfLease } from '../api/election.ts';
 import { informer, type Informer } from '../api/informer.ts';
 import type { Log } from '../api/log.ts';
 import { workQueue, type WorkQueue } from '../api/queue.ts';
@@ -33,9 +33,6 @@ export interface ControllerOptions {
   metrics: ControllerMetrics;
 }
 
-const LEASE = 'flock-controller';
-const NODE_LEASE = 'node-';
-
 /** Runs until the signal aborts: watches always, works while it leads. */
 export async function runControllers(options: ControllerOptions, signal: AbortSignal): Promise<void> {
   const controllers = new Controllers(options);
@@ -66,7 +63,7 @@ class Controllers {
     const watches = [this.#volumes, this.#moves, this.#nodes, this.#leases].map((each) => each.start(signal));
     await Promise.all([this.#volumes.synced, this.#moves.synced, this.#nodes.synced, this.#leases.synced]);
     this.#route();
-    await leadWhenElected({ client, lease: LEASE, identity, clock, random, log }, signal, (leading) => this.#lead(leading));
+    await leadWhenElected({ client, lease: CONTROLLER_LEASE, identity, clock, random, log }, signal, (leading) => this.#lead(leading));
     await Promise.all(watches);
   }
 
@@ -90,7 +87,7 @@ class Controllers {
     const ports: ControllerPorts = { ...this.#options, known };
     const volumes = new VolumeController(ports);
     const moves = new MoveController(ports);
-    const nodes = new NodeController(ports, { lease: (node) => this.#leases.get(`${NODE_LEASE}${node}`, SYSTEM_NAMESPACE) });
+    const nodes = new NodeController(ports, { lease: (node) => this.#leases.get(nodeLease(node), SYSTEM_NAMESPACE) });
     const queue = (name: string, workers: number, work: (key: string) => Promise<Again>): WorkQueue =>
       workQueue({ work, workers, clock, random, log, onDepth: (depth) => metrics.queueDepth.set({ queue: name }, depth) });
     return {
@@ -122,8 +119,8 @@ class Controllers {
       this.#addAllOf(name);
     });
     this.#leases.onChange((key) => {
-      const name = key.slice(key.indexOf('/') + 1);
-      if (name.startsWith(NODE_LEASE)) this.#queues?.nodes.add(name.slice(NODE_LEASE.length));
+      const node = nodeOfLease(key.slice(key.indexOf('/') + 1));
+      if (node !== null) this.#queues?.nodes.add(node);
     });
   }
 
