@@ -339,6 +339,11 @@ table('a superseded copy', [
 
 const deleted = (change: Parameters<typeof aVolume>[0] = {}): Stored<Volume> => moving({ meta: dying, ...change });
 table('deleted', [
+  [
+    'a move that was never accepted is not waited for',
+    atSource(onDisk(), { volume: aVolume({ meta: dying }), moves: [aMove('Pending')] }),
+    [remove(SOURCE_COPY)],
+  ],
   ['an idle volume goes', atSource(onDisk(), { volume: aVolume({ meta: dying }) }), [remove(SOURCE_COPY)]],
   [
     'a volume in use stays until it is unmounted',
@@ -347,7 +352,7 @@ table('deleted', [
   ],
   ['superseded copies go too', atSource(old(), { volume: committed({ meta: dying }), ...during('Retaining') }), [remove(SOURCE_COPY)]],
 ]);
-for (const phase of ['Pending', 'Reserving', 'Syncing', 'ReadyToCutOver', 'Fencing', 'FinalDelta', 'Verifying'] as const)
+for (const phase of ['Reserving', 'Syncing', 'ReadyToCutOver', 'Fencing', 'FinalDelta', 'Verifying'] as const)
   table(`deleted during ${phase}`, [
     ['the source waits for the move to be taken back', atSource(onDisk(), { volume: deleted(), ...during(phase) }), []],
     ['the target waits for the move to be taken back', atTarget(incoming(), { volume: deleted(), ...during(phase) }), []],

@@ -161,7 +161,8 @@ function present(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): Co
 
 /** The target's copy goes first, then the source's; what is in use stays until it is not. */
 function deleting(seen: CopiesSeen, copy: CopyOnDisk): CopyStep | null {
-  const move = seen.moves.find(isUnfinished);
+  // One that was never accepted wrote nothing; and nobody here is told when it ends.
+  const move = seen.moves.find((each) => isUnfinished(each) && phaseOf(each) !== 'Pending');
   if (move && move.status?.target?.copy !== copy.id) return null;
   if (move && phaseOf(move) !== 'Cancelling' && !isCommitted(move)) return null;
   if (copy.published.length > 0)

@@ -676,6 +676,11 @@ table('Cancelling', [
     ENDED,
   ],
   [
+    'it ends when a person named its target as the volume',
+    seenIn('Cancelling', taken(), { volume: aVolume({ spec: { node: 'node-2', copy: TARGET_COPY, epoch: 5 }, copies: both({}) }) }),
+    ENDED,
+  ],
+  [
     'it ends as it was told to',
     seenIn('Cancelling', { status: { ending: { phase: 'Failed', reason: 'Stalled', message: 'too slow' } } }, { volume: atSource(1) }),
     { step: 'end', phase: 'Failed', why: { reason: 'Stalled', message: 'too slow' } },

@@ -407,9 +407,12 @@ function targetGone(seen: MoveSeen, volume: Volume | null): MoveStep {
   const copy = volume ? targetEntry(seen) : undefined;
   const end = ending ?? { phase: 'Cancelled', reason: 'CancelAsked', message: 'cancelled by request' };
   // An agent that is away removes its incoming copy when it is back: nobody has to wait for that.
-  if (copy && copy.role !== 'stale' && isReady(seen.target)) return wait(null);
+  if (copy && copy.role !== 'stale' && !isVolume(seen, volume) && isReady(seen.target)) return wait(null);
   return { step: 'end', phase: end.phase, why: { reason: end.reason, message: end.message } };
 }
+
+/** A person named the target's copy after the records were rolled back: it stays. */
+const isVolume = (seen: MoveSeen, volume: Volume | null): boolean => volume?.spec.copy === statusOf(seen).target?.copy;
 
 /** Bytes a second that the move may use now, or null: the move's own limit, else the volume's. */
 export function bandwidthOf(move: Move, volume: Volume | null): number | null {
