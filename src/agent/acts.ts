@@ -164,7 +164,6 @@ export class CopyActs {
     const formatted = found.label.formatted || (move(world, step.move).status?.outgoing?.formatted ?? false);
     await this.#copies.relabel(found, { role: 'active', epoch: step.epoch, formatted });
     this.#ports.crash('activate:labelled');
-    await this.#ports.transfer.dropJournal(found.pool, found.name);
     this.#ports.tell(
       volume(world),
       'Normal',

@@ -6,7 +6,16 @@ import { timestamp } from '../model/clock.ts';
 import type { Stored } from '../model/meta.ts';
 import type { Incoming, Move } from '../model/move.ts';
 import { commitPoint } from '../model/points.ts';
-import type { Hello, JournalState, NodeIdentity, Progress, PullOptions, RoundOrder, RoundReport } from '../transfer/transfer.ts';
+import type {
+  Hello,
+  JournalState,
+  NodeIdentity,
+  Progress,
+  PullOptions,
+  RoundOrder,
+  RoundReport,
+  ScrubReport,
+} from '../transfer/transfer.ts';
 import type { FoundCopy } from './inventory.ts';
 import type { AgentPorts } from './ports.ts';
 import { patchMove } from './records.ts';
@@ -143,22 +152,19 @@ export class Transfers {
     );
   }
 
+  /** The journal is kept until here: it is the witness of what was committed. */
   async #scrubbed(move: Stored<Move>, copy: FoundCopy, running: Running): Promise<void> {
     const { client, transfer, tell } = this.#ports;
-    if (!copy.pool.points) {
-      await patchMove(client, move, {
-        incoming: {
-          scrub: { state: 'Impossible', message: 'this pool has no points in time; the read-back before the commit is the proof' },
-        },
-      });
-      return;
-    }
+    const scrub = copy.pool.points ? await this.#compared(move, copy, running) : IMPOSSIBLE;
+    await patchMove(client, move, { incoming: { scrub, obstacle: null } });
+    if (scrub.state === 'Failed') return tell(move, 'Warning', 'ScrubFailed', scrub.message);
+    await transfer.dropJournal(copy.pool, copy.name);
+    tell(move, scrub.state === 'Repaired' ? 'Warning' : 'Normal', `Scrub${scrub.state}`, scrub.message);
+  }
+
+  async #compared(move: Stored<Move>, copy: FoundCopy, running: Running): Promise<Scrubbed> {
     const options = this.#options(move, copy, { purpose: 'scrub', fresh: false, running, writer: null });
-    const report = await transfer.scrub(options, commitPoint(move.metadata.uid));
-    const state = report.repaired > 0 ? 'Repaired' : 'Passed';
-    const message = `${report.leaves} leaves compared, ${report.repaired} repaired, ${report.overwritten} overwritten since`;
-    await patchMove(client, move, { incoming: { scrub: { state, message, root: report.root }, obstacle: null } });
-    tell(move, report.repaired > 0 ? 'Warning' : 'Normal', `Scrub${state}`, message);
+    return scrubbedOf(move, await this.#ports.transfer.scrub(options, commitPoint(move.metadata.uid)));
   }
 
   #options(move: Stored<Move>, copy: FoundCopy, how: How): PullOptions {
@@ -209,6 +215,25 @@ export class Transfers {
       ended: () => writing,
     };
   }
+}
+
+type Scrubbed = NonNullable<Incoming['scrub']> & { message: string };
+
+const IMPOSSIBLE: Scrubbed = {
+  state: 'Impossible',
+  message: 'this pool has no points in time; the read-back before the commit is the proof',
+};
+
+/** What was proven wrong at the target was mended; what was proven wrong at the source does not matter any more; the rest is for a person. */
+function scrubbedOf(move: Stored<Move>, { leaves, repaired, overwritten, rotten, unproven, root }: ScrubReport): Scrubbed {
+  const { source, target } = move.status ?? {};
+  const counts = `${leaves} leaves compared, ${repaired} repaired, ${overwritten} overwritten since`;
+  if (unproven > 0) {
+    const message = `${counts}; in ${unproven} the copy on node ${target?.node} differs from what node ${source?.node} kept, and nothing proves which is right. Both are kept: check the application's data; to accept what node ${target?.node} has, delete move ${move.metadata.name}`;
+    return { state: 'Failed', message, root };
+  }
+  const aside = rotten > 0 ? `; ${rotten} of what node ${source?.node} kept have changed since: check its disk` : '';
+  return { state: repaired > 0 ? 'Repaired' : 'Passed', message: `${counts}${aside}`, root };
 }
 
 interface How {

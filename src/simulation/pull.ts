@@ -256,7 +256,12 @@ class Pull {
     const manifest = await this.#ask(first);
     const text = JSON.stringify([manifest.mode, manifest.point, manifest.blocks.map(String)]);
     const goesOn =
-      begun && begun.round === order.round && begun.final === order.final && begun.mode !== 'hash' && manifest.settled && begun.manifest === text;
+      begun &&
+      begun.round === order.round &&
+      begun.final === order.final &&
+      begun.mode !== 'hash' &&
+      manifest.settled &&
+      begun.manifest === text;
     if (goesOn) {
       this.#resumed = BigInt(begun.done.size * BLOCK);
       return { ...manifest, blocks: begun.blocks };
@@ -264,7 +269,11 @@ class Pull {
     if (manifest.mode === 'hash') return this.#compared(manifest);
     if (begun && (completed === null || completed.final || begun.mode === 'hash')) return this.#compared(await this.#ask(true));
     const kept = new Set([...(begun?.blocks ?? []), ...manifest.blocks]);
-    return this.#begin(manifest, [...kept].toSorted((a, b) => (a < b ? -1 : 1)), text);
+    return this.#begin(
+      manifest,
+      [...kept].toSorted((a, b) => (a < b ? -1 : 1)),
+      text,
+    );
   }
 
   /** What an earlier attempt left there is found by comparing everything. */
@@ -420,7 +429,10 @@ async function scrub(parts: PullParts, options: PullOptions, point: string): Ret
     const source = new Source(link);
     const { pool, copy, fenced } = link.offer as Offer;
     if (!fenced) throw new FlockError('Conflict', 'the source does not hold its copy still');
-    const [here, there] = [await blocksOf(target.pool, target.copy, null, point), await link.call(() => blocksOf(pool, copy, null, 'live'))];
+    const [here, there] = [
+      await blocksOf(target.pool, target.copy, null, point),
+      await link.call(() => blocksOf(pool, copy, null, 'live')),
+    ];
     const blocks = [...new Set([...here, ...there])];
     const theirs = await link.call(() => source.read('live', blocks));
     const handle = await target.pool.open(target.copy, point, 'read');
@@ -430,7 +442,7 @@ async function scrub(parts: PullParts, options: PullOptions, point: string): Ret
     const same = blocks.every((_, index) => mine[index]?.equals(theirs[index] ?? Buffer.alloc(0)));
     parts.scrubbed(hello.moveUid, same);
     if (!same) throw new FlockError('Corrupt', `the committed bytes of ${target.copy} are not those of its source`);
-    return { leaves: blocks.length, repaired: 0, overwritten: 0, root: '' };
+    return { leaves: blocks.length, repaired: 0, rotten: 0, unproven: 0, overwritten: 0, root: '' };
   } finally {
     link.end(null);
   }

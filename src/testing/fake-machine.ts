@@ -116,7 +116,7 @@ export function fakeTransfer(node: string, of: Machine, dial: Dial): Transfer {
         bytesOf(offer.pool, offer.copy, 'live'),
       ]);
       if (here !== there) throw new FlockError('Corrupt', `the committed bytes of ${options.target.copy} are not those of its source`);
-      return { leaves: 1, repaired: 0, overwritten: 0, root: here };
+      return { leaves: 1, repaired: 0, rotten: 0, unproven: 0, overwritten: 0, root: here };
     },
     readJournal: async (_pool, copy) => of.journals.get(copy) ?? null,
     dropJournal: async (_pool, copy) => void of.journals.delete(copy),

@@ -12,6 +12,8 @@ export interface Difference {
   leaf: number;
   /** The source's leaf is zeros. */
   zero: boolean;
+  /** The source's hash. */
+  theirs: Buffer;
 }
 
 interface Comparison {
@@ -36,7 +38,7 @@ export async function differences(leaves: readonly number[], { link, table, hash
     stretch.forEach((leaf, index) => {
       const theirs = remote.subarray(index * HASH, (index + 1) * HASH);
       if (table.get(leaf).equals(theirs)) return;
-      different.push({ leaf, zero: theirs.equals(zeroHash(leafLength(leaf, table.deviceBytes))) });
+      different.push({ leaf, zero: theirs.equals(zeroHash(leafLength(leaf, table.deviceBytes))), theirs: Buffer.from(theirs) });
     });
     onLeaves(stretch.length);
   }

@@ -45,6 +45,18 @@ export async function dropJournal(pool: Pool, copy: CopyName): Promise<void> {
   for (const kind of ['journal', 'plan', 'leaves'] as const) await beAbsent(pathOf(pool, copy, kind));
 }
 
+/** The leaf table of the last round that compared one; null when there is none for this size, or it is not whole. */
+export async function keptLeaves(pool: Pool, copy: CopyName, deviceBytes: number): Promise<LeafTable | null> {
+  const bytes = await readIfThere(pathOf(pool, copy, 'leaves'));
+  const length = leafCount(deviceBytes) * HASH;
+  if (bytes?.length !== length + HASH) return null;
+  const table = new LeafTable(deviceBytes, bytes.subarray(0, length));
+  return table.root() === bytes.subarray(length).toString('hex') ? table : null;
+}
+
+/** The plan of the last round that was begun, encoded; null when there is none. */
+export const keptPlan = (pool: Pool, copy: CopyName): Promise<Buffer | null> => readIfThere(pathOf(pool, copy, 'plan'));
+
 export class Journal {
   readonly ledger: Ledger;
   readonly #pool: Pool;
@@ -104,7 +116,7 @@ export class Journal {
 
   /** The plan of that hash; null when the one there is another. */
   async plan(hash: string): Promise<Buffer | null> {
-    const bytes = await readIfThere(pathOf(this.#pool, this.#copy, 'plan'));
+    const bytes = await keptPlan(this.#pool, this.#copy);
     return bytes && hashing.digest(bytes).toString('hex') === hash ? bytes : null;
   }
 
@@ -114,11 +126,8 @@ export class Journal {
 
   /** The table with that root; null when the one there is another. */
   async leaves(deviceBytes: number, root: string): Promise<LeafTable | null> {
-    const bytes = await readIfThere(pathOf(this.#pool, this.#copy, 'leaves'));
-    const length = leafCount(deviceBytes) * HASH;
-    if (bytes?.length !== length + HASH) return null;
-    const table = new LeafTable(deviceBytes, bytes.subarray(0, length));
-    return table.root() === root ? table : null;
+    const table = await keptLeaves(this.#pool, this.#copy, deviceBytes);
+    return table?.root() === root ? table : null;
   }
 
   close(): Promise<void> {

@@ -4,6 +4,7 @@ import test from 'node:test';
 import { isReason } from '../model/errors.ts';
 import { aRig, contentOf, fill, hello, MIB, same, SOURCE, TARGET, type Rig } from '../testing/transfer-rig.ts';
 import type { Test } from '../testing/folders.ts';
+import { dropJournal } from './journal.ts';
 import { scrub } from './scrub.ts';
 import type { ScrubReport } from './transfer.ts';
 
@@ -25,7 +26,7 @@ const scrubbed = async (rig: Rig): Promise<ScrubReport> => scrub(await rig.optio
 test('a move that went well passes its scrub', async (t) => {
   const rig = await moved(t);
   const { root, ...counts } = await scrubbed(rig);
-  assert.deepEqual(counts, { leaves: 16, repaired: 0, overwritten: 0 });
+  assert.deepEqual(counts, { leaves: 16, repaired: 0, overwritten: 0, rotten: 0, unproven: 0 });
   assert.match(root, /^[0-9a-f]{64}$/u);
 });
 
@@ -57,6 +58,34 @@ test('what was damaged and overwritten since is left to the application', async 
   const [kept, live] = [await contentOf(rig.source, SOURCE.name, SIZE), await contentOf(rig.target, TARGET.name, SIZE)];
   assert.equal(live.subarray(5 * MIB, 5 * MIB + 4096).equals(written), true);
   assert.equal(live.subarray(5 * MIB + 4096, 5 * MIB + 8192).equals(kept.subarray(5 * MIB + 4096, 5 * MIB + 8192)), true);
+});
+
+test('what rotted at the source after the commit does not overwrite what is right at the target', async (t) => {
+  const rig = await moved(t);
+  const right = await contentOf(rig.target, TARGET.name, SIZE);
+  await fill(rig.source, SOURCE.name, { offset: 5 * MIB, length: 4096, seed: 66 });
+  const { repaired, rotten, unproven } = await scrubbed(rig);
+  assert.deepEqual({ repaired, rotten, unproven }, { repaired: 0, rotten: 1, unproven: 0 });
+  assert.equal((await contentOf(rig.target, TARGET.name, SIZE)).equals(right), true);
+});
+
+test('a leaf of which nothing proves what was committed is left as it is on both sides, and counted', async (t) => {
+  const rig = await aRig(t, { size: SIZE });
+  await fill(rig.source, SOURCE.name, { offset: 0, length: SIZE, seed: 1 });
+  await rig.pull({ round: 0, final: false });
+  await fill(rig.source, SOURCE.name, { offset: 7 * MIB, length: 4096, seed: 2 });
+  rig.offer.fenced = true;
+  await rig.pull({ round: 1, final: true });
+  await rig.target.freeze(TARGET.name, POINT);
+  const right = await contentOf(rig.target, TARGET.name, SIZE);
+  // Of leaf 7 only the delta's 4096 bytes were proven; leaf 3 is as both agreed in round 0.
+  await fill(rig.source, SOURCE.name, { offset: 7 * MIB + 65536, length: 4096, seed: 66 });
+  await fill(rig.source, SOURCE.name, { offset: 3 * MIB, length: 4096, seed: 66 });
+  const { repaired, rotten, unproven } = await scrubbed(rig);
+  assert.deepEqual({ repaired, rotten, unproven }, { repaired: 0, rotten: 1, unproven: 1 });
+  await dropJournal(rig.target, TARGET.name);
+  assert.equal((await scrubbed(rig)).unproven, 2);
+  assert.equal((await contentOf(rig.target, TARGET.name, SIZE)).equals(right), true);
 });
 
 test('a damaged volume that is in use is reported and not written', async (t) => {

@@ -1,5 +1,6 @@
-// After the commit: the target's bytes as they were then against the source's kept copy, leaf by leaf. What differs and was not
-// overwritten since is written anew from the source. Runs beside the application; knows no journal.
+// After the commit: the target's bytes as they were then against the source's kept copy, leaf by leaf. What differs is judged by the hash
+// that both had agreed on: only what is proven wrong at the target, and was not overwritten since, is written anew from the source. Runs
+// beside the application.
 import { alignedBuffer, giveBack } from '../host/aligned.ts';
 import { FlockError, messageOf } from '../model/errors.ts';
 import type { BlockHandle, PointName } from '../pools/pool.ts';
@@ -13,6 +14,7 @@ import { SourceLink } from './source-link.ts';
 import { BLOCK, DataMap, spansOf, type Span } from './spans.ts';
 import { dataOf, hashInto, withHandle } from './target-copy.ts';
 import type { PullOptions, ScrubReport } from './transfer.ts';
+import { witnessOf } from './witness.ts';
 
 /** `point`: the target's, frozen at the commit. Throws InUse when something is to be repaired that the pool does not let anybody write now; the rest as pullRound. */
 export async function scrub(options: PullOptions, point: PointName): Promise<ScrubReport> {
@@ -48,10 +50,38 @@ async function scrubbed(options: PullOptions, point: PointName, link: SourceLink
         meter.tell();
       },
     });
+    const { wrong, rotten, unproven } = await judged(options, table, different);
     const mended =
-      different.length === 0 ? { repaired: 0, overwritten: 0 } : await mend(options, { point, link, committed, deviceBytes, different });
-    return { leaves: table.count, ...mended, root: await link.root(table.root()) };
+      wrong.length === 0 ? { repaired: 0, overwritten: 0 } : await mend(options, { point, link, committed, deviceBytes, different: wrong });
+    return { leaves: table.count, ...mended, rotten, unproven, root: await link.root(table.root()) };
   });
+}
+
+interface Judged {
+  /** Wrong at the target. */
+  wrong: Difference[];
+  /** Wrong at the source. */
+  rotten: number;
+  unproven: number;
+}
+
+/** Two copies that differ do not say which of them is right; what both agreed on when it was copied does. */
+async function judged({ target, hello, log }: PullOptions, table: LeafTable, different: readonly Difference[]): Promise<Judged> {
+  const verdict: Judged = { wrong: [], rotten: 0, unproven: 0 };
+  if (different.length === 0) return verdict;
+  const { pool, copy } = target;
+  const expected = await witnessOf({ pool, copy, moveUid: hello.moveUid, deviceBytes: table.deviceBytes });
+  for (const one of different) {
+    const hash = expected(one.leaf);
+    if (hash?.equals(one.theirs)) verdict.wrong.push(one);
+    else if (hash?.equals(table.get(one.leaf))) verdict.rotten += 1;
+    else verdict.unproven += 1;
+  }
+  log.warn(
+    { copy, wrong: verdict.wrong.length, rotten: verdict.rotten, unproven: verdict.unproven },
+    'the moved volume and what the source kept differ',
+  );
+  return verdict;
 }
 
 interface Mending {
@@ -64,9 +94,8 @@ interface Mending {
 }
 
 async function mend(options: PullOptions, mending: Mending): Promise<{ repaired: number; overwritten: number }> {
-  const { target, log, crash } = options;
+  const { target, crash } = options;
   const counts = { repaired: 0, overwritten: 0 };
-  log.warn({ leaves: mending.different.length }, 'leaves of the moved volume differ from what the source kept');
   const fetched = new Fetched(mending.link);
   try {
     await withHandle(target, 'write', async (live) => {

@@ -147,8 +147,12 @@ export interface JournalState {
 
 export interface ScrubReport {
   leaves: number;
-  /** Leaves that differed and were pulled again. */
+  /** Leaves that were wrong at the target, by the hash both had agreed on, and were pulled again. */
   repaired: number;
+  /** Leaves that were right at the target, by that hash, and are wrong at the source now. */
+  rotten: number;
+  /** Leaves that differ, and nothing proves which is right: both are left as they are. */
+  unproven: number;
   /** Leaves that differed and that the application has overwritten since, so that they could not be judged. */
   overwritten: number;
   root: string;
