@@ -170,9 +170,19 @@ table('the copy that the record names', [
       blocked(
         SOURCE_COPY,
         'FencedWithoutMove',
-        "the copy is fenced for a move that is not under way; raise the volume's spec.epoch to 2 to give it back",
+        'the copy is fenced for a move that is not under way. If no other node has a newer copy of the volume, raise its spec.epoch to 2 to give this one back',
       ),
     ],
+  ],
+  [
+    'a fenced copy is not given back beside one that another node serves at that epoch: records were rolled back',
+    atSource(retiredCopy(false), {
+      volume: aVolume({
+        spec: { epoch: 2 },
+        copies: { [SOURCE_COPY]: anEntry({ role: 'retired' }), [TARGET_COPY]: anEntry({ node: 'node-2', role: 'active', epoch: 2 }) },
+      }),
+    }),
+    [blocked(SOURCE_COPY, 'TwoActive', `copy ${TARGET_COPY} on node node-2 is active at epoch 2; this one is not given back beside it`)],
   ],
   [
     'a fence whose move is gone is lifted by a higher epoch',

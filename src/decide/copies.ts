@@ -216,15 +216,27 @@ const isToFence = (move: Stored<Move>, copy: CopyOnDisk): boolean =>
 function retired(seen: CopiesSeen, copy: CopyOnDisk, epoch: number): CopyStep | null {
   const move = seen.moves.find((candidate) => candidate.metadata.uid === copy.label.moveUid);
   // The abort's swap raised the epoch: a late commit fails, so the copy may be served again.
-  if (copy.label.epoch < epoch) return giveBack(copy, epoch, move);
+  if (copy.label.epoch < epoch) return isServedElsewhere(seen, copy, epoch) ?? giveBack(copy, epoch, move);
   if (!move || hasEnded(move))
     return blocked(
       copy.id,
       'FencedWithoutMove',
-      `the copy is fenced for a move that is not under way; raise the volume's spec.epoch to ${epoch + 1} to give it back`,
+      `the copy is fenced for a move that is not under way. If no other node has a newer copy of the volume, raise its spec.epoch to ${epoch + 1} to give this one back`,
     );
   if (!isOrdered(move, copy) || isFenced(copy, move, epoch)) return null;
   return { step: 'fence', copy: copy.id, move: move.metadata.name, epoch };
+}
+
+/** Rolled-back records may give back what was moved long ago: not while another node says that it serves this epoch or a later one. */
+function isServedElsewhere(seen: CopiesSeen, copy: CopyOnDisk, epoch: number): CopyStep | null {
+  const others = Object.entries(seen.volume ? copiesOf(seen.volume) : {}).filter(([id]) => id !== copy.id);
+  const newer = others.find(([, entry]) => entry.role === 'active' && (entry.epoch ?? 0) >= epoch);
+  if (!newer) return null;
+  return blocked(
+    copy.id,
+    'TwoActive',
+    `copy ${newer[0]} on node ${newer[1].node} is active at epoch ${newer[1].epoch}; this one is not given back beside it`,
+  );
 }
 
 const isFenced = (copy: CopyOnDisk, move: Move, epoch: number): boolean => copy.held && move.status?.outgoing?.fencedEpoch === epoch;

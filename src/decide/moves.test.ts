@@ -577,6 +577,11 @@ table('Retaining', [
     waiting('ScrubFailed', 'leaf 3 differs'),
   ],
   [
+    'after a failed scrub a person who deletes the move accepts the target',
+    seenIn('Retaining', { ...kept({ state: 'Failed', message: 'leaf 3 differs' }, -DAY), meta: dying }, { volume: moved() }),
+    { step: 'release' },
+  ],
+  [
     'released, its removal is awaited',
     seenIn('Retaining', kept({ state: 'Passed' }, -DAY, { release: true }), { volume: moved() }),
     quiet(),
@@ -717,4 +722,17 @@ test("the move's bandwidth goes before the volume's, and 0 means no limit", () =
   assert.equal(bandwidthOf(aMove('Syncing'), volume), 10_000_000);
   assert.equal(bandwidthOf(aMove('Syncing', { spec: { bandwidth: '0' } }), volume), null);
   assert.equal(bandwidthOf(aMove('Syncing'), null), null);
+});
+
+test('no move goes on where a disk is of a later epoch than the record: records were rolled back', () => {
+  const volume = aVolume({ copies: both({}, anEntry({ node: 'node-2', role: 'active', epoch: 2 })) });
+  const fencing = { fencingAt: at(-DAY), attempts: 0 };
+  for (const phase of ['Pending', 'Reserving', 'Syncing', 'ReadyToCutOver', 'Fencing', 'FinalDelta', 'Verifying', 'Cancelling'] as const) {
+    for (const spec of [{}, { cancel: true }]) {
+      if (phase === 'Pending' && spec.cancel) continue;
+      const step = nextMoveStep(seenIn(phase, { spec, status: fencing }, { volume }));
+      assert.equal(step.step, 'wait', phase);
+      assert.equal(step.step === 'wait' && step.why?.reason, 'RecordBehind', phase);
+    }
+  }
 });

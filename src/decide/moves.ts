@@ -6,7 +6,18 @@ import { durationMs } from '../model/names.ts';
 import { humanBytes, parseQuantity } from '../model/quantity.ts';
 import type { StorageNode } from '../model/storage-node.ts';
 import type { CopyStatus, Volume } from '../model/volume.ts';
-import { asksToCancel, copiesOf, copyIdFrom, isDeleting, isFencing, isPublished, isReady, phaseOf, type Why } from './observed.ts';
+import {
+  asksToCancel,
+  copiesOf,
+  copyIdFrom,
+  isDeleting,
+  isFencing,
+  isPublished,
+  isReady,
+  isRecordBehind,
+  phaseOf,
+  type Why,
+} from './observed.ts';
 import { whyNot } from './placement.ts';
 
 export interface MoveSeen {
@@ -116,6 +127,7 @@ function placeOf(volume: Volume): { node: string; copy: string; epoch: number; p
 
 function pendingOn(seen: MoveSeen, volume: Stored<Volume>): MoveStep | null {
   const { move, copying, caps } = seen;
+  if (isRecordBehind(volume)) return wait(rolledBack(seen));
   if (seen.earlier) return wait({ reason: 'Queued', message: `move ${seen.earlier} of the same volume comes first` });
   const from = volume.spec.node ?? '';
   const refusal = whyNotReachable('Source', from, seen.source) ?? whyNot(move.spec.target, seen.target, needOf(volume, move.spec.target));
@@ -171,6 +183,7 @@ function beforeCommit(seen: MoveSeen): MoveStep | null {
   const volume = ownVolume(seen);
   if (!volume || isDeleting(volume))
     return cancel('Cancelled', 'VolumeDeleted', `volume ${seen.move.spec.volume} was deleted during the move`);
+  if (isRecordBehind(volume)) return wait(rolledBack(seen));
   if (asksToCancel(seen.move)) return cancel('Cancelled', 'CancelAsked', 'cancelled by request');
   if (volume.spec.epoch === statusOf(seen).epoch) return null;
   // Somebody swapped the volume: this move did (its answer was lost), or a takeover or an earlier abort did.
@@ -182,6 +195,12 @@ function beforeCommit(seen: MoveSeen): MoveStep | null {
     `the volume's placement changed during the move: it is at epoch ${volume.spec.epoch}, the move began at ${statusOf(seen).epoch}`,
   );
 }
+
+/** The records are older than the disks: neither a commit nor an abort of this move may be what the disks went on from. */
+const rolledBack = (seen: MoveSeen): Why => ({
+  reason: 'RecordBehind',
+  message: `a copy of volume ${seen.move.spec.volume} has a later epoch on its disk than the record: records were rolled back. The move stands still until a person decides which copy is right (flockctl volume show ${seen.move.spec.volume})`,
+});
 
 const isOurs = (seen: MoveSeen, volume: Volume): boolean =>
   volume.spec.move === seen.move.metadata.name &&
@@ -369,8 +388,11 @@ function retaining(seen: MoveSeen): MoveStep {
 /** The superseded copy is let go when its time is over and the scrub found nothing. */
 function keeping(seen: MoveSeen, retainMs: number): MoveStep {
   const scrub = incomingOf(seen).scrub;
+  // A person looked at both and deletes the move: the target is accepted.
   if (scrub?.state === 'Failed')
-    return wait({ reason: 'ScrubFailed', message: scrub.message ?? 'the moved volume could not be verified; the source is kept' });
+    return isDeleting(seen.move)
+      ? { step: 'release' }
+      : wait({ reason: 'ScrubFailed', message: scrub.message ?? 'the moved volume could not be verified; the source is kept' });
   const left = Date.parse(statusOf(seen).committedAt ?? '') + retainMs - seen.now;
   if (left > 0) return wait(null, left);
   return isJudged(seen) ? { step: 'release' } : wait(obstacleOf(seen));
@@ -388,6 +410,7 @@ const unreachableSource = (seen: MoveSeen): Why | null => whyNotReachable('Sourc
 
 function cancelling(seen: MoveSeen): MoveStep {
   const volume = ownVolume(seen);
+  if (volume && isRecordBehind(volume)) return wait(rolledBack(seen));
   if (volume && isOurs(seen, volume)) return { step: 'phase', phase: 'Committed' };
   const back = volume && !isDeleting(volume) ? sourceBack(seen, volume) : null;
   return back ?? targetGone(seen, volume);

@@ -28,6 +28,13 @@ export const isCopying = (move: Move): boolean =>
 export const isFencing = (move: Move): boolean => FENCED.includes(phaseOf(move));
 
 export const copiesOf = (volume: Volume): { [copy: string]: CopyStatus } => volume.status?.copies ?? {};
+/**
+ * A node reports a copy whose own label is of a later epoch than the record: the record was rolled back, and what it names may not be the
+ * newest. No swap may build on it.
+ */
+export const isRecordBehind = (volume: Volume): boolean =>
+  Object.values(copiesOf(volume)).some((copy) => (copy.epoch ?? 0) > (volume.spec.epoch ?? 0));
+
 export const isPublished = (volume: Volume, copy: string): boolean => (copiesOf(volume)[copy]?.published?.length ?? 0) > 0;
 export const isDeleting = (object: { metadata: { deletionTimestamp?: string } }): boolean =>
   object.metadata.deletionTimestamp !== undefined;
