@@ -1,4 +1,4 @@
-// What the long-running commands share: a structured log on standard output, and an end in order on SIGTERM and Ctrl-C.
+// The log of the long-running commands, on standard output.
 import { pino } from 'pino';
 import type { Log } from '../api/log.ts';
 import { Invalid } from '../model/errors.ts';

@@ -2,8 +2,9 @@
 // overwritten. Everything that cannot be proven equal is reported. Streams: a file of a million extents costs no memory.
 import type { FileHandle } from 'node:fs/promises';
 import { dataRanges, mappedExtents, type Mapped } from '../host/extents.ts';
-import type { Extent } from './pool.ts';
+import { roundUp } from '../model/quantity.ts';
 import { UNIT } from './image-room.ts';
+import type { Extent } from './pool.ts';
 
 /** Changes closer than this are one extent: reading over a small gap is cheaper than another request. */
 const MERGED_GAP = 32n * 1024n;
@@ -110,7 +111,7 @@ const joins = (open: Extent, next: Extent, end: bigint): boolean =>
 function aligned({ offset, length, kind }: Extent, size: bigint): Extent {
   const end = offset + length;
   const begin = offset - (offset % UNIT);
-  const up = ((end + UNIT - 1n) / UNIT) * UNIT;
+  const up = roundUp(end, UNIT);
   const stop = up > size ? size : up;
   const whole = begin === offset && stop === end;
   return { offset: begin, length: stop - begin, kind: kind === 'ZERO' && whole ? 'ZERO' : 'DATA' };

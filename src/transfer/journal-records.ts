@@ -29,7 +29,7 @@ export const Made = Type.Object({
 });
 export type Made = Static<typeof Made>;
 
-/** A round's plan is on the disk, its bytes may follow. One a attempt. */
+/** A round's plan is on the disk, its bytes may follow. One an attempt. */
 export const Begun = Type.Object({
   round: Whole,
   final: Type.Boolean(),

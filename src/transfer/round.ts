@@ -6,7 +6,7 @@ import { BlockPlan } from './block-plan.ts';
 import { differences, everyLeaf, spansOfLeaves } from './comparing.ts';
 import { copyBlocks } from './copying.ts';
 import type { TransferCrashPoint } from './crash-points.ts';
-import { hashing } from './hashing.ts';
+import { HASH, hashing } from './hashing.ts';
 import type { Journal } from './journal.ts';
 import type { Begun, Completed } from './journal-records.ts';
 import { LeafTable } from './leaves.ts';
@@ -146,7 +146,7 @@ export class Round {
     const blocks = new BlockPlan(spans);
     for (const { first, count, hashes } of this.#journal.ledger.proven)
       for (let index = 0; index < count && first + index < blocks.count; index += 1)
-        blocks.setDone(first + index, hashes.subarray(index * 32, (index + 1) * 32));
+        blocks.setDone(first + index, hashes.subarray(index * HASH, (index + 1) * HASH));
     this.#meter.resumed = blocks.doneBytes();
     this.#meter.done = this.#meter.resumed;
     await this.#journal.begin({ ...begun, manifest: hash, resumed: this.#meter.resumed });

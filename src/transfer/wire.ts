@@ -85,19 +85,6 @@ export class Wire implements FrameSink {
     if (!this.ended.aborted) this.#ended.abort(reason);
   }
 
-  /** What the promise says, or the reason of the connection's end if that comes first. */
-  async whileOpen<T>(promise: Promise<T>): Promise<T> {
-    const { promise: ended, reject } = Promise.withResolvers<never>();
-    const stop = (): void => reject(this.ended.reason);
-    if (this.ended.aborted) stop();
-    else this.ended.addEventListener('abort', stop, { once: true });
-    try {
-      return await Promise.race([promise, ended]);
-    } finally {
-      this.ended.removeEventListener('abort', stop);
-    }
-  }
-
   place(of: Header): Buffer {
     return of.type === FRAME.ERR || of.type === FRAME.PING ? Buffer.alloc(of.wireLen) : this.#sink.place(of);
   }

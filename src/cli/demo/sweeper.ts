@@ -1,10 +1,9 @@
 // Clears away what a demo made, when the demo has ended, in whatever way: it waits until its standard input closes, which happens at the
 // latest when the demo's process is gone. A process of its own session, so that no Ctrl-C reaches it.
-import { existsSync } from 'node:fs';
+import { existsSync, writeSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { writeSync } from 'node:fs';
-import { messageOf } from '../../model/errors.ts';
 import { systemClock } from '../../model/clock.ts';
+import { messageOf } from '../../model/errors.ts';
 import { allFound, end } from '../local/child.ts';
 import { bringDown } from '../local/cluster.ts';
 import { readDescription } from '../local/description.ts';
