@@ -30,6 +30,9 @@ export interface TransferSettings {
   retry: { first: number; longest: number };
 }
 
+/** How long a source may take to open its listener before that is a failure, ms. */
+const LISTENED = 5_000;
+
 type Work = { kind: 'round'; order: RoundOrder; fresh: boolean } | { kind: 'scrub' };
 
 interface Running {
@@ -101,6 +104,7 @@ export class Transfers {
     const { log, clock } = this.#ports;
     const fields = { volume: move.spec.volume, move: move.metadata.name, epoch: move.status?.epoch, work: running.what };
     try {
+      await this.#listened(move, running.stop.signal);
       await (work.kind === 'scrub' ? this.#scrubbed(move, copy, running) : this.#pulled(move, copy, work, running));
       this.#failures.delete(move.metadata.uid);
     } catch (error) {
@@ -186,6 +190,13 @@ export class Transfers {
       log,
       crash,
     };
+  }
+
+  /** The source's agent opens its listener when it learns of the move: that may be a moment after this one did. */
+  async #listened(move: Move, signal: AbortSignal): Promise<void> {
+    const { known, clock } = this.#ports;
+    const until = clock.monotonic() + LISTENED;
+    while (!known.node(move.status?.source?.node ?? '')?.status?.transfer && clock.monotonic() < until) await clock.sleep(100, signal);
   }
 
   #sourceOf(move: Move): PullOptions['source'] {
