@@ -33,14 +33,14 @@ interface Standing {
   hash: string;
 }
 
-/** A block volume on node-1 with 6 MiB in it, and its move to node-2, which stands in that phase. */
+/** A block volume on node-1 with 2 MiB in it, and its move to node-2, which stands in that phase. */
 async function standing(engine: Engine, { phase, holds }: (typeof PHASES)[number], name = phase.toLowerCase()): Promise<Standing> {
   await engine.letGo();
   const volume = `in-${name}`;
   const move = `move-${name}`;
   await engine.volume(volume, { size: '16Mi', pool: 'local', node: 'node-1', volumeMode: 'Block' });
   const device = await engine.mount(volume);
-  await write(device, { length: 6 * MIB, offset: 3 * MIB, seed: phase.length });
+  await write(device, { length: 2 * MIB, offset: 3 * MIB, seed: phase.length });
   const hash = await hashOf(device);
   if (holds) await engine.unmount(volume);
   if (holds) engine.held.add(holds);

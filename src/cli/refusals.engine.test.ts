@@ -133,7 +133,7 @@ test('orders that cannot be carried out say exactly why, and go on by themselves
       const message = refused.status?.obstacle?.message ?? '';
       if (typeof says === 'string') assert.equal(message, says);
       else assert.match(message, says);
-      assert.ok((await engine.events(name)).some((event) => event.type === 'Warning' && event.reason === reason));
+      await engine.untilTold(name, (event) => event.type === 'Warning' && event.reason === reason);
     });
   await engine.volume('db', { size: '16Mi', pool: 'local', node: 'node-1', volumeMode: 'Block' });
   await t.test('a move to where it is', async () => {

@@ -64,7 +64,8 @@ export interface Engine {
   untilGone<T extends ApiObject>(kind: Kind<T>, name: string): Promise<void>;
   /** What a node reports of its pools, once it reports any. */
   pools(node: string): Promise<{ [pool: string]: PoolStatus }>;
-  events(about: string): Promise<Stored<Event>[]>;
+  /** Events are written a moment after what they tell of. */
+  untilTold(about: string, isSo: (event: Event) => boolean): Promise<void>;
   /** Unmounts and deletes every volume; then no image, lock, journal, loop device or mount is left but the pools' own and `foreign` files. */
   endsClean(foreign?: readonly string[]): Promise<void>;
 }
@@ -293,8 +294,13 @@ class TestEngine implements Engine {
     return status?.pools ?? {};
   }
 
-  async events(about: string): Promise<Stored<Event>[]> {
-    return (await this.client.list(Events)).items.filter(({ involvedObject }) => involvedObject.name === about);
+  async untilTold(about: string, isSo: (event: Event) => boolean): Promise<void> {
+    const isTold = (event: Event): boolean => event.involvedObject.name === about && isSo(event);
+    const { items, resourceVersion } = await this.client.list(Events);
+    if (items.some(isTold)) return;
+    for await (const event of this.client.watch(Events, { resourceVersion, signal: AbortSignal.timeout(PATIENCE) }))
+      if (event.type !== 'BOOKMARK' && isTold(event.object)) return;
+    throw new Error(`nobody told so of ${about}`);
   }
 
   async endsClean(foreign: readonly string[] = []): Promise<void> {
