@@ -95,13 +95,26 @@ export async function beUnmounted(target: string): Promise<void> {
   throw new FlockError('InUse', `${target} is mounted again and again: something on this machine mounts it`);
 }
 
+/** How often a mount that is busy without a user is tried again: whoever looks through /proc has it in hand for a moment. */
+const TRIES = 20;
+
 async function unmountOne(path: string): Promise<void> {
-  try {
-    await run('umount', ['--', path]);
-  } catch (error) {
-    if (!(error instanceof CommandFailed) || !error.stderr.includes('busy')) throw error;
-    const users = await usersOf(path);
+  for (let tries = 1; ; tries += 1) {
+    try {
+      await run('umount', ['--', path]);
+      return;
+    } catch (error) {
+      if (!(error instanceof CommandFailed) || !error.stderr.includes('busy')) throw error;
+      await beUnusedOrTriedAgain(path, tries, error);
+    }
+  }
+}
+
+async function beUnusedOrTriedAgain(path: string, tries: number, error: CommandFailed): Promise<void> {
+  const users = await usersOf(path);
+  if (users.length > 0 || tries >= TRIES) {
     const names = users.length === 0 ? 'a user that could not be found' : users.join(', ');
     throw new FlockError('InUse', `${path} is busy: used by ${names}. End it and try again`, { cause: error });
   }
+  await new Promise((resolve) => setTimeout(resolve, 50));
 }
