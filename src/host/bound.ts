@@ -3,20 +3,11 @@
 import { lstat, mkdir, open, readlink, realpath, rm, stat, symlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { FlockError } from '../model/errors.ts';
-import { isCode, syncFilesystem } from './files.ts';
+import { ifThere, syncFilesystem } from './files.ts';
 import { writersOf } from './holders.ts';
 import { beBound as bindDevice, beUnmounted, isMounted } from './mounts.ts';
 
 export type Binding = 'mount' | 'link';
-
-async function lookAt(target: string): Promise<Awaited<ReturnType<typeof lstat>> | null> {
-  try {
-    return await lstat(target);
-  } catch (error) {
-    if (isCode(error, 'ENOENT')) return null;
-    throw error;
-  }
-}
 
 /** The source itself is at `target`. Throws InUse when something else is. */
 export async function beBound(source: string, target: string, how: Binding): Promise<void> {
@@ -27,37 +18,34 @@ export async function beBound(source: string, target: string, how: Binding): Pro
 
 /** What is already there must be ours to cover: an empty file, or the device bound before. */
 async function checkCoverable(target: string): Promise<void> {
-  const there = await lookAt(target);
+  const there = await ifThere(lstat(target));
   if (!there || there.isBlockDevice() || (there.isFile() && there.size === 0)) return;
   throw new FlockError('InUse', `${target} is there already and is no empty file: choose another path for the device`);
 }
 
 async function beLinked(source: string, target: string): Promise<void> {
   await mkdir(dirname(target), { recursive: true });
-  const there = await lookAt(target);
+  const there = await ifThere(lstat(target));
   if (there?.isSymbolicLink() && (await readlink(target)) === source) return;
   if (there) throw new FlockError('InUse', `${target} is there already: choose another path for the volume`);
   await symlink(source, target);
 }
 
 export async function isBound(target: string): Promise<boolean> {
-  return (await lookAt(target))?.isSymbolicLink() === true || (await isMounted(target));
+  return (await ifThere(lstat(target)))?.isSymbolicLink() === true || (await isMounted(target));
 }
 
 /** Nothing of ours is at `target` any more. Throws InUse, naming who uses it. */
 export async function beUnbound(target: string): Promise<void> {
   if (await isMounted(target)) await beUnmounted(target);
-  const there = await lookAt(target);
+  const there = await ifThere(lstat(target));
   if (there?.isSymbolicLink()) await beUnwritten(target);
   if (there?.isSymbolicLink() || (there?.isFile() && there.size === 0)) await rm(target);
 }
 
 /** A link alone keeps nobody who writes through it, as a mount would. */
 async function beUnwritten(target: string): Promise<void> {
-  const file = await realpath(target).catch((error: unknown) => {
-    if (isCode(error, 'ENOENT')) return null;
-    throw error;
-  });
+  const file = await ifThere(realpath(target));
   const writers = file === null ? [] : await writersOf(file, process.pid);
   if (writers.length > 0)
     throw new FlockError('InUse', `${target} is busy: open for writing in ${writers.join(', ')}. End it and try again`);

@@ -7,6 +7,16 @@ import { asFlockError, syncWhole, tryLock } from './syscalls.ts';
 export const isCode = (error: unknown, ...codes: string[]): boolean =>
   codes.includes((error as NodeJS.ErrnoException | undefined)?.code ?? '');
 
+/** What was asked of a path, or null when nothing is there. */
+export async function ifThere<T>(asked: Promise<T>): Promise<T | null> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (isCode(error, 'ENOENT')) return null;
+    throw error;
+  }
+}
+
 /** Names made, renamed and removed in this folder are on the disk. */
 export async function syncFolder(folder: string): Promise<void> {
   await using opened = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY);
@@ -68,11 +78,6 @@ export async function tryLockFile(path: string, how: 'exclusive' | 'shared'): Pr
 
 async function isNamed(file: FileHandle, path: string): Promise<boolean> {
   const held = await file.stat();
-  try {
-    const named = await stat(path);
-    return named.ino === held.ino && named.dev === held.dev;
-  } catch (error) {
-    if (isCode(error, 'ENOENT')) return false;
-    throw error;
-  }
+  const named = await ifThere(stat(path));
+  return named?.ino === held.ino && named.dev === held.dev;
 }

@@ -4,7 +4,7 @@ import { open, stat } from 'node:fs/promises';
 import { FlockError, Invalid } from '../model/errors.ts';
 import { humanBytes } from '../model/quantity.ts';
 import type { Filesystem } from '../model/volume.ts';
-import { isCode } from './files.ts';
+import { ifThere } from './files.ts';
 import { run } from './run.ts';
 
 const OUR_LABEL = 'flock';
@@ -36,10 +36,7 @@ async function signatureOf(device: string): Promise<Signature | null> {
 }
 
 async function beBlockDevice(device: string): Promise<void> {
-  const found = await stat(device).catch((error: unknown) => {
-    if (isCode(error, 'ENOENT')) return null;
-    throw error;
-  });
+  const found = await ifThere(stat(device));
   if (!found?.isBlockDevice()) throw new FlockError('NotFound', `${device} is no block device: was it detached meanwhile?`);
 }
 

@@ -2,7 +2,7 @@
 // direct IO with smaller ones. A detach is proven by absence: `losetup -d` of an open device answers 0 and detaches later.
 import { stat } from 'node:fs/promises';
 import { FlockError } from '../model/errors.ts';
-import { isCode } from './files.ts';
+import { ifThere } from './files.ts';
 import { beUnheld } from './holders.ts';
 import { deviceNumber } from './mountinfo.ts';
 import { run } from './run.ts';
@@ -55,13 +55,8 @@ export async function loopsOf(file: string): Promise<LoopDevice[]> {
 }
 
 export async function loopsAmong(loops: readonly LoopDevice[], file: string): Promise<LoopDevice[]> {
-  let found;
-  try {
-    found = await stat(file);
-  } catch (error) {
-    if (isCode(error, 'ENOENT')) return [];
-    throw error;
-  }
+  const found = await ifThere(stat(file));
+  if (!found) return [];
   const filesystem = deviceNumber(found.dev);
   return loops.filter((loop) => loop.inode === found.ino && loop.filesystem === filesystem);
 }

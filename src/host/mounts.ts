@@ -2,7 +2,7 @@
 import { mkdir, open, readFile, realpath, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { FlockError } from '../model/errors.ts';
-import { isCode } from './files.ts';
+import { ifThere } from './files.ts';
 import { usersOf } from './holders.ts';
 import { deviceNumber, parseMounts, type Mount } from './mountinfo.ts';
 import { CommandFailed, run } from './run.ts';
@@ -17,14 +17,7 @@ export async function mountsAt(target: string): Promise<Mount[]> {
   return (await mounts()).filter((mount) => mount.target === path);
 }
 
-async function resolved(path: string): Promise<string> {
-  try {
-    return await realpath(path);
-  } catch (error) {
-    if (isCode(error, 'ENOENT')) return path;
-    throw error;
-  }
-}
+const resolved = async (path: string): Promise<string> => (await ifThere(realpath(path))) ?? path;
 
 /** The mount that a path lies on. */
 export async function mountOf(path: string): Promise<Mount> {

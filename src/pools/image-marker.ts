@@ -6,7 +6,7 @@ import { mkdir, open, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import Type, { type Static } from 'typebox';
 import Value from 'typebox/value';
-import { isCode, syncFolder, writeAtomically } from '../host/files.ts';
+import { ifThere, isCode, syncFolder, writeAtomically } from '../host/files.ts';
 import { mountOf } from '../host/mounts.ts';
 import { run } from '../host/run.ts';
 import { filesystemUuid } from '../host/syscalls.ts';
@@ -95,13 +95,8 @@ export class PoolIdentity {
 
 async function markerOf(folder: string): Promise<Marker | null> {
   const path = join(folder, MARKER);
-  let text;
-  try {
-    text = await readFile(path, 'utf8');
-  } catch (error) {
-    if (isCode(error, 'ENOENT')) return null;
-    throw error;
-  }
+  const text = await ifThere(readFile(path, 'utf8'));
+  if (text === null) return null;
   const parsed = parsedOrNull(text);
   if (Value.Check(Marker, parsed)) return parsed;
   throw new FlockError('Corrupt', `${path} is not a pool's marker: restore it, or use another folder`);
