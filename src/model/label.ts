@@ -14,7 +14,7 @@ export const CopyLabel = Type.Object({
   // Enough to rebuild the record:
   volume: Type.String({ pattern: NAME_PATTERN, maxLength: 253 }),
   /** Real size, bytes. */
-  size: Type.String(),
+  size: Type.String({ pattern: '^[0-9]{1,19}$' }),
   volumeMode: Type.Enum(['Filesystem', 'Block']),
   filesystem: Type.Enum([...FILESYSTEMS]),
   /** The filesystem was made: from then on a blank probe is an error, never a reason to format. */

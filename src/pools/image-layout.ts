@@ -1,12 +1,12 @@
 // What lies in the folder of an image pool, by name: `<copy>.img` the bytes, `<copy>.json` the label, `<copy>.<point>.point` a held point
 // in time, `<copy>.lock` the lock (never renamed, as the label is), `*.new` a file being written. Everything else is foreign.
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { lstat, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import Type, { type Static } from 'typebox';
 import Value from 'typebox/value';
 import { isCode, writeAtomically } from '../host/files.ts';
 import { FlockError, Invalid } from '../model/errors.ts';
-import { CopyLabel } from '../model/label.ts';
+import { CopyLabel, copyName } from '../model/label.ts';
 import { ID_PATTERN, printable, UID_PATTERN } from '../model/names.ts';
 
 /** Begins the names of the pool's own furniture. */
@@ -18,7 +18,9 @@ export const JOURNALS = 'journals';
 /** What the label's file holds: the label, how far making or removing the copy got, and how its room is held. */
 const Sidecar = Type.Object({
   version: Type.Literal(1),
-  state: Type.Enum(['creating', 'ready', 'removing']),
+  state: Type.Enum(['creating', 'ready', 'growing', 'removing']),
+  /** Only while growing: the size that it is to have, bytes; the label has the size before. */
+  to: Type.Optional(Type.String({ pattern: '^[0-9]{1,19}$' })),
   /** Only while removing: what happens to the bytes. */
   wipe: Type.Optional(Type.Enum(['none', 'discard', 'zero'])),
   /** Its blocks are allocated and stay so. */
@@ -46,13 +48,15 @@ export function checkedPoint(point: string): string {
 
 /** Paths of one copy. */
 export class CopyFiles {
+  readonly name: string;
   readonly image: string;
   readonly sidecar: string;
   readonly lock: string;
   private readonly base: string;
 
   constructor(folder: string, name: string) {
-    this.base = join(folder, checkedCopy(name));
+    this.name = checkedCopy(name);
+    this.base = join(folder, name);
     this.image = `${this.base}.img`;
     this.sidecar = `${this.base}.json`;
     this.lock = `${this.base}.lock`;
@@ -112,23 +116,24 @@ export async function readSidecar(files: CopyFiles): Promise<Sidecar> {
     const [first] = Value.Errors(Sidecar, parsed);
     throw damaged(files, `${first?.instancePath ?? ''} ${first?.message ?? ''}`);
   }
+  if (copyName(parsed.label) !== files.name) throw damaged(files, `it is the label of copy ${copyName(parsed.label)}`);
   return parsed;
 }
 
 const damaged = (files: CopyFiles, why: string): FlockError =>
   new FlockError(
     'Corrupt',
-    `the label ${files.sidecar} cannot be read (${why}): its copy is left alone; restore the label or remove both files`,
+    `the label ${files.sidecar} of copy ${files.name} cannot be read (${why}): the copy is neither served nor changed. Bring the label back as it was, or delete the volume`,
   );
 
 export const writeSidecar = (files: CopyFiles, sidecar: Sidecar): Promise<void> =>
   writeAtomically(files.sidecar, `${JSON.stringify(sidecar, null, 2)}\n`);
 
-/** Size of a file, null when it is not there. */
-export async function sizeOf(path: string): Promise<{ size: bigint; allocated: bigint } | null> {
+/** Size of a file, null when it is not there; `regular` false: it is a folder, a link or the like. */
+export async function sizeOf(path: string): Promise<{ size: bigint; allocated: bigint; regular: boolean } | null> {
   try {
-    const found = await stat(path, { bigint: true });
-    return { size: found.size, allocated: found.blocks * 512n };
+    const found = await lstat(path, { bigint: true });
+    return { size: found.size, allocated: found.blocks * 512n, regular: found.isFile() };
   } catch (error) {
     if (isCode(error, 'ENOENT')) return null;
     throw error;

@@ -47,15 +47,17 @@ async function booked(folder: string): Promise<bigint> {
   return total;
 }
 
-/** What one copy takes of the capacity: the larger of what its label says and what its file is. */
+/** What one copy takes of the capacity: the largest of what its label says, what it is growing to and what its file is, as far as known. */
 export async function promised(files: CopyFiles): Promise<bigint> {
-  const real = (await sizeOf(files.image))?.size ?? 0n;
-  const label = await readSidecar(files).then(
-    (sidecar) => BigInt(sidecar.label.size),
-    () => 0n,
-  );
-  return label > real ? label : real;
+  const sizes = await Promise.all([
+    sizeOf(files.image).then((found) => (found?.regular ? found.size : 0n), nothing),
+    readSidecar(files).then(({ label, to = label.size }) => BigInt(to), nothing),
+  ]);
+  return sizes[0] > sizes[1] ? sizes[0] : sizes[1];
 }
+
+/** A copy that cannot be read must not hide how much room the others leave. */
+const nothing = (): bigint => 0n;
 
 export async function roomOf(folder: string, policy: RoomPolicy): Promise<PoolRoom> {
   const { size, used, available } = await underneath(folder);

@@ -13,11 +13,13 @@ import type { CopyLabel } from '../model/label.ts';
 import { roundUp } from '../model/quantity.ts';
 import { openBlocks } from './image-blocks.ts';
 import { allData, allDataSought, difference } from './image-changes.ts';
+import { sidecarOrNull, sidecarOrWhy, whole } from './image-damage.ts';
 import { JOURNALS, listing, sizeOf, writeSidecar, type Sidecar } from './image-layout.ts';
-import { enlarged, finished, mended, ready, removed, sidecarOrNull } from './image-life.ts';
+import { begunToRemove, enlarged, finished, removed } from './image-life.ts';
 import { PoolIdentity } from './image-marker.ts';
-import { filesOf, imageSize, inCopyTurn, lockCopy, notThere, whileBooking, withCopyLocked, type Place } from './image-place.ts';
-import { checkRoom, checkRoomToFreeze, promised, roomOf, UNIT, type RoomPolicy } from './image-room.ts';
+import { filesOf, inCopyTurn, lockCopy, notThere, whileBooking, withCopyLocked, type Place } from './image-place.ts';
+import { checkRoom, checkRoomToFreeze, roomOf, UNIT, type RoomPolicy } from './image-room.ts';
+import { lookedAt } from './image-scan.ts';
 import type { BlockHandle, CopyName, Extent, Hold, Inventory, PointName, Pool, PoolRoom } from './pool.ts';
 
 export interface ImagePoolOptions {
@@ -99,12 +101,15 @@ class ImagePool implements Pool {
     await this.verify();
     const found = await listing(this.place.path);
     const loops = this.attachable ? await loopDevices() : [];
-    const inventory: Inventory = { copies: [], foreign: [...found.foreign] };
+    const inventory: Inventory = { copies: [], unlabelled: [], foreign: [...found.foreign] };
     for (const [name, there] of found.copies) {
-      const copy = await inCopyTurn(this.place, name, () => mended(this.place, name, there));
-      if (Array.isArray(copy)) inventory.foreign.push(...copy);
-      else inventory.copies.push({ ...copy, device: await this.deviceAmong(loops, name) });
+      const { copies, unlabelled, foreign } = await inCopyTurn(this.place, name, () => lookedAt(this.place, name, there));
+      for (const copy of copies) inventory.copies.push({ ...copy, device: await this.deviceAmong(loops, name) });
+      inventory.unlabelled.push(...unlabelled);
+      inventory.foreign.push(...foreign);
     }
+    // A disk that went away meanwhile is no damage of its copies.
+    await this.verify();
     return inventory;
   }
 
@@ -127,13 +132,14 @@ class ImagePool implements Pool {
 
   async grow(name: CopyName, size: bigint): Promise<bigint> {
     return this.booking(name, async () => {
-      const sidecar = await ready(this.place, name);
-      const { size: from } = await imageSize(this.place, name);
+      const cutOff = await sidecarOrNull(this.place, name);
+      if (cutOff?.state === 'growing') await finished(this.place, name, cutOff);
+      const sidecar = await whole(this.place, name);
+      const from = BigInt(sidecar.label.size);
       const to = roundUp(size, UNIT);
       if (to > from) {
-        const already = await promised(filesOf(this.place, name));
-        if (to > already) await checkRoom(this.place, to - already);
-        await enlarged(this.place, name, { sidecar, from, to });
+        await checkRoom(this.place, to - from);
+        await enlarged(this.place, name, sidecar, to);
       }
       for (const loop of await this.loops(name)) await beAsLargeAsItsFile(loop.device);
       return to > from ? to : from;
@@ -142,22 +148,19 @@ class ImagePool implements Pool {
 
   async relabel(name: CopyName, label: CopyLabel): Promise<void> {
     await this.writing(name, async () => {
-      const sidecar = await ready(this.place, name);
-      const { size } = await imageSize(this.place, name);
-      await writeSidecar(filesOf(this.place, name), { ...sidecar, label: { ...label, size: String(size) } });
+      const sidecar = await whole(this.place, name);
+      await writeSidecar(filesOf(this.place, name), { ...sidecar, label: { ...label, size: sidecar.label.size } });
     });
   }
 
   async remove(name: CopyName, wipe: 'none' | 'discard' | 'zero'): Promise<void> {
     await this.writing(name, async () => {
-      const there = await sidecarOrNull(this.place, name);
-      if (!there) return;
+      const there = await sidecarOrWhy(this.place, name);
+      if (there === null && !(await listing(this.place.path)).copies.has(name)) return;
       await withCopyLocked(this.place, name, async () => {
         await this.checkUnattached(name);
-        const sidecar: Sidecar = there.state === 'removing' ? there : { ...there, state: 'removing', wipe };
-        await writeSidecar(filesOf(this.place, name), sidecar);
-        this.place.crash('remove:labelled');
-        await removed(this.place, name, sidecar);
+        const isReadable = there !== null && typeof there !== 'string';
+        await removed(this.place, name, isReadable ? await begunToRemove(this.place, name, there, wipe) : { wipe });
       });
     });
   }
@@ -170,9 +173,9 @@ class ImagePool implements Pool {
         `pool ${this.name} lies on a filesystem without reflinks: it has no points in time; use XFS or btrfs`,
       );
     await this.writing(name, async () => {
-      const { thick } = await ready(this.place, name);
+      const { thick, label } = await whole(this.place, name);
       if (await sizeOf(target)) return;
-      if (thick) await checkRoomToFreeze(this.place, (await imageSize(this.place, name)).size);
+      if (thick) await checkRoomToFreeze(this.place, BigInt(label.size));
       const temporary = temporaryName(target);
       await this.clone(name, temporary);
       this.place.crash('freeze:cloned');
@@ -187,6 +190,7 @@ class ImagePool implements Pool {
   }
 
   async *changed(name: CopyName, from: PointName | null, to: PointName | 'live'): AsyncIterable<Extent> {
+    await this.checkWhole(name);
     await using now = await this.openFile(name, to);
     const { size } = await now.stat({ bigint: true });
     if (from === null) return yield* this.points ? allData(now, size) : allDataSought(now, size);
@@ -199,6 +203,7 @@ class ImagePool implements Pool {
     if (mode === 'write' && point !== 'live')
       throw new FlockError('NotPermitted', `point ${point} of ${name} cannot be written: a point in time does not change`);
     if (mode === 'write') return this.writing(name, () => this.openToWrite(name));
+    await this.checkWhole(name);
     if (!(await sizeOf(path))) throw notThere(this.place, `${name} at ${point}`);
     return openBlocks({ path, mode, thick: !this.thin, lock: null });
   }
@@ -206,7 +211,7 @@ class ImagePool implements Pool {
   async attach(name: CopyName): Promise<string> {
     const { image } = filesOf(this.place, name);
     return this.writing(name, async () => {
-      await ready(this.place, name);
+      await whole(this.place, name);
       return withCopyLocked(this.place, name, async () => (this.attachable ? (await beAttached(image)).device : image));
     });
   }
@@ -218,7 +223,7 @@ class ImagePool implements Pool {
 
   async hold(name: CopyName): Promise<Hold> {
     return this.writing(name, async () => {
-      await ready(this.place, name);
+      await whole(this.place, name);
       const lock = await lockCopy(this.place, name, 'exclusive');
       try {
         await this.checkUnattached(name);
@@ -241,7 +246,7 @@ class ImagePool implements Pool {
   }
 
   private async openToWrite(name: CopyName): Promise<BlockHandle> {
-    const { thick } = await ready(this.place, name);
+    const { thick } = await whole(this.place, name);
     const lock = await lockCopy(this.place, name, 'shared');
     try {
       await this.checkUnattached(name);
@@ -257,6 +262,11 @@ class ImagePool implements Pool {
     const path = this.pathOf(name, point);
     if (!(await sizeOf(path))) throw notThere(this.place, `${name} at ${point}`);
     return open(path, constants.O_RDONLY);
+  }
+
+  /** A damaged copy's points are not read either: what else of it is damaged is not known. */
+  private async checkWhole(name: CopyName): Promise<void> {
+    await inCopyTurn(this.place, name, () => whole(this.place, name));
   }
 
   private async checkUnattached(name: CopyName): Promise<void> {
@@ -278,7 +288,8 @@ class ImagePool implements Pool {
   }
 
   private async deviceAmong(loops: readonly LoopDevice[], name: CopyName): Promise<string | null> {
-    return (await loopsAmong(loops, filesOf(this.place, name).image))[0]?.device ?? null;
+    const found = await loopsAmong(loops, filesOf(this.place, name).image);
+    return found[0]?.device ?? null;
   }
 
   /** The copy's turn, on a disk that was just found to be the right one. */

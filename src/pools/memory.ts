@@ -25,6 +25,8 @@ export interface MemoryDisk {
   capacity: bigint;
   copies: Map<CopyName, MemoryCopy>;
   foreign: string[];
+  /** What somebody did to copies, and whether their labels can still be read. */
+  damaged: Map<CopyName, { damage: string; labelled: boolean }>;
   /** Counts attached devices, for their names. */
   devices: number;
   /** Set: the disk is not the pool any more, for this reason. */
@@ -36,6 +38,7 @@ export const memoryDisk = (uuid: string, capacity: bigint): MemoryDisk => ({
   capacity,
   copies: new Map(),
   foreign: [],
+  damaged: new Map(),
   devices: 0,
   gone: null,
 });
@@ -86,10 +89,15 @@ export class MemoryPool implements Pool {
 
   async scan(): Promise<Inventory> {
     await this.verify();
-    const copies = [...this.disk.copies].map(([name, { label, size, live, points, device }]) => {
-      return { name, label: structuredClone(label), size, allocated: BigInt(live.size) * BLOCK, points: [...points.keys()], device };
+    const { copies: all, damaged, foreign } = this.disk;
+    const labelled = [...all].filter(([name]) => damaged.get(name)?.labelled !== false);
+    const copies = labelled.map(([name, { label, size, live, points, device }]) => {
+      const damage = damaged.get(name)?.damage;
+      const copy = { name, label: structuredClone(label), size, allocated: BigInt(live.size) * BLOCK, points: [...points.keys()], device };
+      return damage === undefined ? copy : { ...copy, damage };
     });
-    return { copies: copies.sort((a, b) => (a.name < b.name ? -1 : 1)), foreign: [...this.disk.foreign] };
+    const unlabelled = [...damaged].flatMap(([name, { damage, labelled }]) => (labelled ? [] : [{ name, damage }]));
+    return { copies: copies.sort((a, b) => (a.name < b.name ? -1 : 1)), unlabelled, foreign: [...foreign] };
   }
 
   async create(name: CopyName, size: bigint, label: CopyLabel): Promise<bigint> {
@@ -129,6 +137,7 @@ export class MemoryPool implements Pool {
     if (!this.disk.copies.has(name)) return;
     this.checkFree(name);
     this.disk.copies.delete(name);
+    this.disk.damaged.delete(name);
     this.crash('remove:removed');
   }
 
@@ -230,6 +239,8 @@ export class MemoryPool implements Pool {
     await this.verify();
     const copy = this.disk.copies.get(name);
     if (!copy) throw new FlockError('NotFound', `there is no ${name} in pool ${this.name}`);
+    const damaged = this.disk.damaged.get(name);
+    if (damaged) throw new FlockError('Corrupt', damaged.damage);
     return copy;
   }
 

@@ -1,5 +1,6 @@
 // One small interface, one file a backend. A pool knows copies, labels, points in time and bytes; it knows no records and no network.
-// Every call is safe to repeat, and what a crash left half-made is recognised by `scan`.
+// Every call is safe to repeat, and what a crash left half-made is recognised by `scan`. What is damaged is never mended on a guess: every
+// call that would use such a copy throws Corrupt.
 import type { CopyLabel } from '../model/label.ts';
 import type { PoolType } from '../model/storage-node.ts';
 
@@ -35,10 +36,20 @@ export interface Copy {
   points: PointName[];
   /** Its device while attached. */
   device: string | null;
+  /** Why it is not what its label says, and the way out; its size is the label's then. It is removed when asked, and nothing else. */
+  damage?: string;
+}
+
+/** A copy whose label cannot be read: its name alone says whose it is. */
+export interface Unlabelled {
+  name: CopyName;
+  /** As of a Copy. */
+  damage: string;
 }
 
 export interface Inventory {
   copies: Copy[];
+  unlabelled: Unlabelled[];
   /** What lies there and is nobody's copy: reported, never touched. */
   foreign: string[];
 }
@@ -78,6 +89,7 @@ export interface Pool {
   /** Throws NotPermitted when the pool is not the one it was: other mount, other UUID, gone. Called before anything that writes. */
   verify(): Promise<void>;
   room(): Promise<PoolRoom>;
+  /** What is wrong with one copy is told of that copy; throws only what is wrong with the pool. */
   scan(): Promise<Inventory>;
   /** Books the room and makes the copy; the real size in bytes. Throws NoSpace. A copy of that name that is there already is finished and returned. */
   create(name: CopyName, size: bigint, label: CopyLabel): Promise<bigint>;
