@@ -30,7 +30,7 @@ export async function shrinkBack(path: string, size: bigint): Promise<void> {
  */
 export async function wiped(path: string, wipe: 'none' | 'discard' | 'zero'): Promise<void> {
   if (wipe === 'none') return;
-  await using file = await open(path, constants.O_RDWR);
+  await using file = await open(path, constants.O_RDWR | constants.O_NOFOLLOW);
   const { size } = await file.stat({ bigint: true });
   if (wipe === 'discard') return await fallocate(file.fd, FALLOC_KEEP_SIZE | FALLOC_PUNCH_HOLE, { offset: 0n, length: size });
   for await (const range of dataRanges(file.fd, size)) await overwrite(file, range);

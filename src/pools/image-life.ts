@@ -7,7 +7,7 @@ import { beAbsent, syncFolder } from '../host/files.ts';
 import { FlockError } from '../model/errors.ts';
 import { checkDamage } from './image-damage.ts';
 import { allocate, shrinkBack, wiped } from './image-files.ts';
-import { listing, writeSidecar, type Sidecar } from './image-layout.ts';
+import { listing, sizeOf, writeSidecar, type Sidecar } from './image-layout.ts';
 import { filesOf, imageSize, type Place } from './image-place.ts';
 import type { CopyName } from './pool.ts';
 
@@ -80,7 +80,8 @@ export async function removed(place: Place, name: CopyName, { wipe = 'none' }: P
   const there = (await listing(place.path)).copies.get(name);
   for (const point of there?.points ?? []) await beAbsent(files.point(point));
   for (const file of there?.unfinished ?? []) await beAbsent(join(place.path, file));
-  if (there?.image) await wiped(files.image, wipe);
+  // What a link leads to is not ours.
+  if ((await sizeOf(files.image))?.regular) await wiped(files.image, wipe);
   place.crash('remove:wiped');
   await beAbsent(files.image);
   place.crash('remove:unlinked');
