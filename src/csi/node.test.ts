@@ -27,6 +27,8 @@ interface Machine {
   /** What publishing answers instead. */
   failure: Error | null;
   filled: string[];
+  /** How often unpublishing finds somebody else with the device open. */
+  busy: number;
 }
 
 const deviceOf = (volume: string): string => `/dev/${volume}`;
@@ -47,6 +49,10 @@ function localNode(of: Machine): LocalNode {
       return { device: deviceOf(volume), target };
     },
     unpublish: async ({ volume, target }) => {
+      if (of.busy > 0) {
+        of.busy -= 1;
+        throw new FlockError('InUse', `${deviceOf(volume)} is in use: opened by process 1 (udevd)`);
+      }
       const all = of.published.get(volume) ?? [];
       for (const one of all) if (one.target === target) of.mounts.delete(one.target);
       const rest = all.filter((one) => one.target !== target);
@@ -102,6 +108,7 @@ async function driver(t: Test): Promise<Driver> {
     ]),
     failure: null,
     filled: [],
+    busy: 0,
   };
   const socket = join(folder, 'csi.sock');
   const start = (): ReturnType<ReturnType<typeof serveNode>> =>
@@ -311,6 +318,7 @@ test('use and condition are told for where the volume is', async (t) => {
     volumeCondition: { abnormal: false, message: 'volume x is on node node-1' },
   });
   await refused(d.node.nodeGetVolumeStats({ volumeId: 'x', volumePath: '/pods/2' }), status.NOT_FOUND);
+  await refused(d.node.nodeGetVolumeStats({ volumeId: 'x', volumePath: 'some/path' }), status.NOT_FOUND);
   await refused(d.node.nodeGetVolumeStats({ volumeId: 'y', volumePath: 'some/path' }), status.NOT_FOUND);
   d.of.mounts.delete('/pods/1');
   const { usage, volumeCondition } = await d.node.nodeGetVolumeStats({ volumeId: 'x', volumePath: '/pods/1' });
@@ -340,15 +348,27 @@ const CALLS: { [name: string]: (d: Driver, asked: { volumeId?: string; path?: st
   NodeGetVolumeStats: (d, { volumeId = 'x', path = '/pods/1' }) => d.node.nodeGetVolumeStats({ volumeId, volumePath: path }),
 };
 
+/** Those that only look whether the volume is there. */
+const LOOKING = ['NodeExpandVolume', 'NodeGetVolumeStats'];
+
 for (const [name, call] of Object.entries(CALLS))
   test(`${name} refuses ids and paths that cannot be`, async (t) => {
     const d = await driver(t);
     await d.stage();
     const before = structuredClone(d.of.mounts);
     for (const volumeId of BAD_IDS) await refused(call(d, { volumeId }), status.INVALID_ARGUMENT, /is not valid|is missing/u);
-    for (const path of BAD_PATHS) await refused(call(d, { path }), status.INVALID_ARGUMENT, /is not valid|is missing|cannot be \//u);
+    for (const path of LOOKING.includes(name) ? [''] : BAD_PATHS)
+      await refused(call(d, { path }), status.INVALID_ARGUMENT, /is not valid|is missing|cannot be \//u);
     assert.deepEqual(d.of.mounts, before);
   });
+
+test('who looks at all devices for a moment keeps none of them staged', async (t) => {
+  const d = await driver(t);
+  await d.stage();
+  d.of.busy = 2;
+  await d.node.nodeUnstageVolume({ volumeId: 'x', stagingTargetPath: join(d.folder, 'staging') });
+  assert.deepEqual([...d.of.mounts], []);
+});
 
 test('staging and publishing need to know as what', async (t) => {
   const d = await driver(t);

@@ -6,6 +6,8 @@ import { join } from 'node:path';
 import type { LocalNode } from '../agent/local-node.ts';
 import type { Publications } from '../agent/publications.ts';
 import type { InUse } from '../agent/publishing.ts';
+import type { Clock } from '../model/clock.ts';
+import { isReason } from '../model/errors.ts';
 import { accessOf, whyNotUsed, type Access } from './access.ts';
 import type { Binds, Usage } from './binds.ts';
 import { invalid, Refused } from './errors.ts';
@@ -39,6 +41,7 @@ export interface NodePorts extends CallOptions {
   binds: Binds;
   /** Paths of users, by volume; kept over restarts. */
   targets: Publications;
+  clock: Clock;
 }
 
 const CAPABILITIES: readonly Capability[] = [
@@ -52,6 +55,10 @@ const CAPABILITIES: readonly Capability[] = [
 export function nodeService(ports: NodePorts): Service {
   return { definition: NodeService, implementation: implementation<NodeServer>(new NodeCalls(ports).methods(), ports) };
 }
+
+/** For holders that are gone in a moment, and between two tries, ms. */
+const PATIENCE = 2_000;
+const PAUSE = 100;
 
 const onVolume = ({ volumeId }: { volumeId: string }): string => volumeId;
 
@@ -108,10 +115,23 @@ class NodeCalls {
     const staging = pathOf('staging_target_path', asked.stagingTargetPath);
     const used = targets.of(volume).map(({ target }) => target);
     if (used.length > 0) throw new Refused(status.FAILED_PRECONDITION, `volume ${volume} is still published at ${used.join(', ')}`);
-    for (const target of [stagedAt(staging, 'Filesystem'), stagedAt(staging, 'Block')]) await local.unpublish({ volume, target });
+    for (const target of [stagedAt(staging, 'Filesystem'), stagedAt(staging, 'Block')])
+      await this.#patiently(() => local.unpublish({ volume, target }));
     if (await binds.isMounted(staging))
       throw new Refused(status.FAILED_PRECONDITION, `something that is not volume ${volume} is mounted at ${staging}; unmount it`);
     return {};
+  }
+
+  /** Whatever looks at all devices of a machine, as udev does, has each open for a moment. */
+  async #patiently(work: () => Promise<void>): Promise<void> {
+    const { clock } = this.#ports;
+    for (const end = clock.monotonic() + PATIENCE; ; await clock.sleep(PAUSE)) {
+      try {
+        return await work();
+      } catch (error) {
+        if (!isReason(error, 'InUse') || clock.monotonic() > end) throw error;
+      }
+    }
   }
 
   async #publish(asked: NodePublishVolumeRequest): Promise<object> {
@@ -181,8 +201,8 @@ class NodeCalls {
 
   async #expand(asked: NodeExpandVolumeRequest): Promise<NodeExpandVolumeResponse> {
     const volume = volumeIdOf(asked);
-    pathOf('volume_path', asked.volumePath);
     const { required } = windowOf(asked.capacityRange);
+    if (asked.volumePath === '') throw invalid('volume_path is missing');
     const used = await this.#used(volume);
     if (used.size < required)
       throw new Refused(
@@ -204,7 +224,7 @@ class NodeCalls {
     const volume = volumeIdOf(asked);
     if (asked.volumePath === '') throw invalid('volume_path is missing');
     const used = await this.#used(volume);
-    const path = pathOf('volume_path', asked.volumePath);
+    const path = asked.volumePath;
     if (![...targets.of(volume), ...used.publications].some(({ target }) => target === path))
       throw new Refused(status.NOT_FOUND, `volume ${volume} is not at ${path}`);
     if (!used.device || !(await binds.isOf(path, used.device))) return { usage: [], volumeCondition: unmounted(volume, path) };

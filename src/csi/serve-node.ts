@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { Alongside, LocalNode } from '../agent/local-node.ts';
 import { openPublications } from '../agent/publications.ts';
 import type { Log } from '../api/log.ts';
+import { systemClock } from '../model/clock.ts';
 import { hostBinds, type Binds } from './binds.ts';
 import { identityService } from './identity.ts';
 import { nodeService } from './node.ts';
@@ -47,7 +48,7 @@ async function serveDriver(local: LocalNode, { socket, folder, log, version, bin
   const targets = await openPublications(join(folder, 'csi-targets.json'), binds);
   const endpoint = await serveOn(socket, [
     identityService({ log, version, isReady: () => true }),
-    nodeService({ local, binds, targets, log }),
+    nodeService({ local, binds, targets, clock: systemClock, log }),
   ]);
   log.info({ socket }, 'CSI is served');
   return endpoint;
