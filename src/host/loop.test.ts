@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { open, readFile, rename, writeFile } from 'node:fs/promises';
+import { open, readFile, rename, unlink, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { test } from 'node:test';
 import { isReason } from '../model/errors.ts';
@@ -49,6 +49,17 @@ test('a file that was renamed is still found attached', { skip }, async (t) => {
   const { file, device } = await temporaryDevice(t, 4n * MiB);
   await rename(file, `${file}2`);
   assert.equal((await loopsOf(`${file}2`))[0]?.device, device);
+});
+
+test('a file that was deleted while it was attached is detached by its name, also when another has that name', { skip }, async (t) => {
+  for (const again of [false, true]) {
+    const { file, device } = await temporaryDevice(t, 4n * MiB);
+    await unlink(file);
+    if (again) await writeFile(file, Buffer.alloc(Number(4n * MiB)));
+    assert.equal((await loopsOf(file))[0]?.device, device);
+    await beDetached(file);
+    assert.deepEqual(await loopsOf(file), []);
+  }
 });
 
 test('a device made by hand with other sectors, or twice, is refused with its name', { skip }, async (t) => {

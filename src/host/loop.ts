@@ -49,16 +49,15 @@ export async function loopDevices(): Promise<LoopDevice[]> {
   }));
 }
 
-/** The loop devices over this very file, whatever it was called when they were made. */
+/** The loop devices over this very file, whatever it was called when they were made, or over one of its name that was deleted since. */
 export async function loopsOf(file: string): Promise<LoopDevice[]> {
   return loopsAmong(await loopDevices(), file);
 }
 
 export async function loopsAmong(loops: readonly LoopDevice[], file: string): Promise<LoopDevice[]> {
   const found = await ifThere(stat(file));
-  if (!found) return [];
-  const filesystem = deviceNumber(found.dev);
-  return loops.filter((loop) => loop.inode === found.ino && loop.filesystem === filesystem);
+  const isOver = ({ inode, filesystem }: LoopDevice): boolean => found?.ino === inode && filesystem === deviceNumber(found.dev);
+  return loops.filter((loop) => isOver(loop) || loop.file === `${file} (deleted)`);
 }
 
 /** The file is a block device with 4096-byte sectors, by direct IO where its filesystem can; the one there already if there is one. */
