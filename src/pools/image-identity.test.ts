@@ -17,7 +17,11 @@ test('a folder is marked once, and is that pool from then on', async (t) => {
   const folder = await temporaryFolder(t);
   const path = join(folder, 'pool');
   const uuid = await beInitialised(path);
-  await rejects(beInitialised(join(folder, 'wrong', 'pool')), 'NotPermitted', /cannot be made .*: mount its filesystem or correct its path/u);
+  await rejects(
+    beInitialised(join(folder, 'wrong', 'pool')),
+    'NotPermitted',
+    /cannot be made .*: mount its filesystem or correct its path/u,
+  );
   assert.equal(await beInitialised(path), uuid);
   assert.equal((await openPool(configuration(path), { uuid })).uuid, uuid);
   assert.equal((await openPool(configuration(path), { uuid: null })).uuid, uuid);
