@@ -24,6 +24,13 @@ export interface CopyOnDisk {
   points: readonly string[];
   /** What the journal of an incoming copy proves. */
   proof: JournalProof | null;
+  /** Why it is not what its label says, and the way out. */
+  damage?: string;
+}
+
+/** A copy whose label cannot be read: its name alone says whose it is. */
+export interface UnlabelledCopy extends Pick<CopyOnDisk, 'id' | 'published'> {
+  damage: string;
 }
 
 export interface CopiesSeen {
@@ -35,6 +42,7 @@ export interface CopiesSeen {
   /** All moves of this volume that are recorded. */
   moves: readonly Stored<Move>[];
   copies: readonly CopyOnDisk[];
+  unlabelled?: readonly UnlabelledCopy[];
   /** Pools that could be read just now: what they do not show is not there. */
   pools: ReadonlySet<string>;
 }
@@ -66,18 +74,23 @@ export function nextCopySteps(seen: CopiesSeen): CopyStep[] {
     return seen.copies.map(({ id }) =>
       blocked(id, 'Orphan', 'no Volume record speaks of this copy; it is kept. Remove it by hand when it is not needed'),
     );
-  const onDisk = new Set(seen.copies.map(({ id }) => id));
+  const unlabelled = seen.unlabelled ?? [];
+  const onDisk = new Set([...seen.copies, ...unlabelled].map(({ id }) => id));
   const mine = Object.entries(copiesOf(volume)).filter(([, entry]) => entry.node === seen.node);
   const missing = mine
     .filter(([id, entry]) => !onDisk.has(id) && seen.pools.has(entry.pool))
     .map(([id, entry]) => absent(seen, volume, id, entry));
   const acts = seen.copies.map((copy) => present(seen, volume, copy));
-  // A removed copy took its points along.
-  const kept = seen.copies.filter((_, index) => acts[index]?.step !== 'remove');
+  // Without a label, only the record says whether it is this node's.
+  const nameless = mine.flatMap(([id, entry]) =>
+    unlabelled.filter((copy) => copy.id === id).map((copy) => broken(seen, volume, copy, entry.role)),
+  );
+  // A removed copy took its points along; those of a damaged one may be all that is left of it.
+  const kept = seen.copies.filter(({ damage }, index) => acts[index]?.step !== 'remove' && damage === undefined);
   const points = kept.flatMap((copy) =>
     copy.points.filter((point) => !isPointNeeded(seen, point)).map((point) => ({ step: 'releasePoint', copy: copy.id, point }) as const),
   );
-  return [...missing, ...acts, ...points].filter((step) => step !== null);
+  return [...missing, ...acts, ...nameless, ...points].filter((step) => step !== null);
 }
 
 /** A round's point serves an unfinished move, a commit's point the scrub. Points of other makers are not ours to judge. */
@@ -155,12 +168,23 @@ function present(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): Co
       'RecordBehind',
       `the copy's own label says epoch ${copy.label.epoch}, the record says ${epoch}: records were rolled back. Nothing is activated until a person decides`,
     );
+  if (copy.damage !== undefined) return broken(seen, volume, { ...copy, damage: copy.damage }, copy.label.role);
   if (isDeleting(volume)) return deleting(seen, copy);
   return isNamed(seen, volume, copy.id) ? named(seen, volume, copy) : unnamed(seen, volume, copy);
 }
 
+/** Left as it is, whatever is asked, but for its end: its volume is deleted, or the move is taken back that was only filling it. */
+function broken(seen: CopiesSeen, volume: Stored<Volume>, copy: UnlabelledCopy, role: CopyStatus['role']): CopyStep | null {
+  if (isDeleting(volume)) return deleting(seen, copy) ?? damaged(copy);
+  const move = fillingMove(seen, copy.id);
+  const neverWas = (role === 'incoming' || role === 'ordered') && !isNamed(seen, volume, copy.id);
+  return neverWas && move && phaseOf(move) === 'Cancelling' && !mayStillCommit(move, volume) ? discard(copy) : damaged(copy);
+}
+
+const damaged = ({ id, damage }: UnlabelledCopy): CopyStep => blocked(id, 'CopyDamaged', damage);
+
 /** The target's copy goes first, then the source's; what is in use stays until it is not. */
-function deleting(seen: CopiesSeen, copy: CopyOnDisk): CopyStep | null {
+function deleting(seen: CopiesSeen, copy: Pick<CopyOnDisk, 'id' | 'published'>): CopyStep | null {
   // One that was never accepted wrote nothing; and nobody here is told when it ends.
   const move = seen.moves.find((each) => isUnfinished(each) && phaseOf(each) !== 'Pending');
   if (move && move.status?.target?.copy !== copy.id) return null;
@@ -326,7 +350,7 @@ function pull(move: Stored<Move>, copy: CopyOnDisk): CopyStep {
 }
 
 /** An incoming copy never was the volume: what it came from is. */
-const discard = (copy: CopyOnDisk): CopyStep => ({ step: 'remove', copy: copy.id });
+const discard = (copy: Pick<CopyOnDisk, 'id'>): CopyStep => ({ step: 'remove', copy: copy.id });
 
 function stale(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): CopyStep | null {
   const next = fillingMove(seen, copy.id);
@@ -387,6 +411,7 @@ function whyNotCopy(volume: Stored<Volume>, copy: CopyOnDisk | null): Why | null
       reason: 'CopyMissing',
       message: `the pool has no copy ${volume.spec.copy} of volume ${name}${volume.status?.obstacle ? `: ${volume.status.obstacle.message}` : ' yet'}`,
     };
+  if (copy.damage !== undefined) return { reason: 'CopyDamaged', message: copy.damage };
   const { role, epoch } = copy.label;
   if (epoch > (volume.spec.epoch ?? 0))
     return {
