@@ -121,8 +121,8 @@ export class NodeReport {
   }
 
   async #pool(pool: Pool, orphans: readonly string[]): Promise<PoolStatus> {
-    const { type, uuid, thin, points } = pool;
-    const fixed = { type, uuid, thin, points };
+    const { type, uuid, thin, points, unit } = pool;
+    const fixed = { type, uuid, unit: String(unit), thin, points };
     const problem = (await this.#parts.inventory.problems()).get(pool.name);
     if (problem !== undefined) return { ...fixed, healthy: false, obstacle: { reason: 'PoolNotUsable', message: problem } };
     try {

@@ -52,7 +52,7 @@ function useOf(name: string, volume: Volume | null): string {
 
 const onVolume = ({ volumeId }: { volumeId: string }): string => volumeId;
 
-export class ControllerCalls {
+class ControllerCalls {
   readonly #ports: WaitingPorts;
   readonly #waits: VolumeWaits;
   readonly #maker: VolumeMaker;

@@ -33,9 +33,9 @@ interface Machine {
 
 const deviceOf = (volume: string): string => `/dev/${volume}`;
 
-function localNode(of: Machine): LocalNode {
+function localNode(of: Machine, node: string): LocalNode {
   return {
-    node: 'node-1',
+    node,
     pools: () => ['local', 'other'],
     volume: (name) => {
       const there = of.volumes.get(name);
@@ -97,7 +97,7 @@ interface Driver {
   restart(): Promise<void>;
 }
 
-async function driver(t: Test): Promise<Driver> {
+async function driver(t: Test, name = 'node-1'): Promise<Driver> {
   const folder = await temporaryFolder(t);
   const of: Machine = {
     mounts: new Map(),
@@ -112,7 +112,7 @@ async function driver(t: Test): Promise<Driver> {
   };
   const socket = join(folder, 'csi.sock');
   const start = (): ReturnType<ReturnType<typeof serveNode>> =>
-    serveNode({ socket, folder, log: keptLog(), version: '1', binds: memoryBinds(of) })(localNode(of));
+    serveNode({ socket, folder, log: keptLog(), version: '1', binds: memoryBinds(of) })(localNode(of, name));
   let endpoint = await start();
   afterwards(t, () => endpoint.close());
   const d: Driver = {
@@ -156,6 +156,11 @@ test('the node says by which keys volumes find it', async (t) => {
       segments: { 'csi.flock.dev/node': 'node-1', 'pool.csi.flock.dev/local': 'true', 'pool.csi.flock.dev/other': 'true' },
     },
   });
+});
+
+test('a node whose name no label can hold says so', async (t) => {
+  const d = await driver(t, 'n'.repeat(64));
+  await refused(d.node.nodeGetInfo(), status.FAILED_PRECONDITION, /shorter --name/u);
 });
 
 test('a volume is staged once and bound to the path of each user, and every call may be repeated', async (t) => {

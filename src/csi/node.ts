@@ -56,6 +56,9 @@ export function nodeService(ports: NodePorts): Service {
   return { definition: NodeService, implementation: implementation<NodeServer>(new NodeCalls(ports).methods(), ports) };
 }
 
+/** Of a label of Kubernetes, which a topology becomes. */
+const LONGEST_VALUE = 63;
+
 /** For holders that are gone in a moment, and between two tries, ms. */
 const PATIENCE = 2_000;
 const PAUSE = 100;
@@ -87,6 +90,11 @@ class NodeCalls {
   /** A key's value never changes, for the kubelet would not register the driver any more. */
   #info(): NodeGetInfoResponse {
     const { local } = this.#ports;
+    if (local.node.length > LONGEST_VALUE)
+      throw new Refused(
+        status.FAILED_PRECONDITION,
+        `node name ${local.node} is longer than ${LONGEST_VALUE} characters and cannot be a label's value: give the agent a shorter --name`,
+      );
     const segments = Object.fromEntries([[NODE_KEY, local.node], ...local.pools().map((pool) => [poolKey(pool), 'true'])]);
     return { nodeId: local.node, maxVolumesPerNode: 0n, accessibleTopology: { segments } };
   }
