@@ -1,5 +1,4 @@
 // An agent process: its parts from its options, and its end in order. Nothing is decided here.
-import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { backoffDelay } from '../api/backoff.ts';
 import type { Client } from '../api/client.ts';
@@ -13,7 +12,7 @@ import { killAt, type CrashPoint } from '../model/crash.ts';
 import { FlockError, isReason, messageOf } from '../model/errors.ts';
 import { nodeName } from '../model/names.ts';
 import { StorageNodes, type PoolStatus } from '../model/storage-node.ts';
-import { tryLockFile } from '../host/files.ts';
+import { beFolder, tryLockFile } from '../host/files.ts';
 import type { PoolConfiguration } from '../pools/configuration.ts';
 import { dropJournal, readJournal } from '../transfer/journal.ts';
 import { pullRound } from '../transfer/receiver.ts';
@@ -58,7 +57,7 @@ export interface RunAgentOptions {
 /** Runs until the signal aborts. Throws Conflict when another agent uses the folder. */
 export async function runAgent(options: RunAgentOptions, signal: AbortSignal): Promise<void> {
   const node = nodeName(options.node);
-  await mkdir(options.folder, { recursive: true, mode: 0o700 });
+  await beFolder(options.folder, 0o700);
   const lock = await tryLockFile(join(options.folder, 'lock'), 'exclusive');
   if (!lock) throw new FlockError('Conflict', `another agent runs in ${options.folder}; stop it, or give this one its own --dir`);
   try {

@@ -1,7 +1,7 @@
 // A server process: its database, its authority and its listener put together, and certificates that are renewed in time. Nothing is
 // decided here about records.
+import { beFolder } from '../host/files.ts';
 import { randomUUID } from 'node:crypto';
-import { mkdirSync } from 'node:fs';
 import { hostname, networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { openAuthority, renewIn, type Authority, type Credentials } from '../api/certificates.ts';
@@ -32,7 +32,7 @@ const LOOK_MS = 3_600_000;
 
 /** Serves until the signal aborts. Throws InUse when another server has the folder or the port. */
 export async function serve(options: ServeOptions, signal: AbortSignal): Promise<void> {
-  mkdirSync(options.directory, { recursive: true, mode: 0o700 });
+  await beFolder(options.directory, 0o700);
   const database = openDatabase(join(options.directory, DATABASE));
   try {
     await serveFrom(database, options, signal);

@@ -1,9 +1,9 @@
 // A device, or without root a raw file, at a path of the user's choice: how a raw block volume is handed out. Root binds the node itself;
 // without root it is a link. Each verb looks, acts only if needed, and looks again.
-import { lstat, mkdir, open, readlink, realpath, rm, stat, symlink } from 'node:fs/promises';
+import { lstat, open, readlink, realpath, rm, stat, symlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { FlockError } from '../model/errors.ts';
-import { ifThere, syncFilesystem } from './files.ts';
+import { beFolder, ifThere, syncFilesystem } from './files.ts';
 import { writersOf } from './holders.ts';
 import { beBound as bindDevice, beUnmounted, isMounted } from './mounts.ts';
 
@@ -24,7 +24,7 @@ async function checkCoverable(target: string): Promise<void> {
 }
 
 async function beLinked(source: string, target: string): Promise<void> {
-  await mkdir(dirname(target), { recursive: true });
+  await beFolder(dirname(target));
   const there = await ifThere(lstat(target));
   if (there?.isSymbolicLink() && (await readlink(target)) === source) return;
   if (there) throw new FlockError('InUse', `${target} is there already: choose another path for the volume`);

@@ -1,7 +1,8 @@
 // Small files that are either the old ones or the new ones after a crash, and locks that end with their holder. Knows no content.
 import { constants } from 'node:fs';
-import { open, rename, stat, unlink, type FileHandle } from 'node:fs/promises';
+import { mkdir, open, rename, stat, unlink, type FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { Invalid, messageOf } from '../model/errors.ts';
 import { asFlockError, syncWhole, tryLock } from './syscalls.ts';
 
 export const isCode = (error: unknown, ...codes: string[]): boolean =>
@@ -80,4 +81,27 @@ async function isNamed(file: FileHandle, path: string): Promise<boolean> {
   const held = await file.stat();
   const named = await ifThere(stat(path));
   return named?.ino === held.ino && named.dev === held.dev;
+}
+
+/**
+ * The folder is there, and those above it. Node's own recursive mkdir tries for ever where a folder's parent is there and yet nothing can be
+ * made in it, as below /proc. Throws Invalid then.
+ */
+export async function beFolder(path: string, mode = 0o777): Promise<void> {
+  if (await isMade(path, mode)) return;
+  await beFolder(dirname(path), mode);
+  if (!(await isMade(path, mode))) throw new Invalid(`no folder can be made at ${path}: choose another path`);
+}
+
+/** False: something above it is not there. */
+async function isMade(path: string, mode: number): Promise<boolean> {
+  try {
+    await mkdir(path, { mode });
+    return true;
+  } catch (error) {
+    if (isCode(error, 'ENOENT') && dirname(path) !== path) return false;
+    if (!isCode(error, 'EEXIST') || !(await stat(path)).isDirectory())
+      throw new Invalid(`no folder can be made at ${path}: ${messageOf(error)}`, { cause: error });
+    return true;
+  }
 }

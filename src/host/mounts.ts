@@ -1,8 +1,8 @@
 // What is mounted, and the two verbs about it. Each looks, acts only if needed, and looks again; what mount(8) answered is no proof.
-import { mkdir, open, readFile, realpath, stat } from 'node:fs/promises';
+import { open, readFile, realpath, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { FlockError } from '../model/errors.ts';
-import { ifThere } from './files.ts';
+import { beFolder, ifThere } from './files.ts';
 import { usersOf } from './holders.ts';
 import { deviceNumber, parseMounts, type Mount } from './mountinfo.ts';
 import { CommandFailed, run } from './run.ts';
@@ -47,7 +47,7 @@ export async function beMounted(device: string, target: string, filesystem: stri
   const there = (await mountsAt(target)).at(-1);
   if (there && (await isAsOrdered(there))) return;
   if (there) throw taken(target, there);
-  await mkdir(target, { recursive: true });
+  await beFolder(target);
   await run('mount', ['-t', filesystem, '-o', options.join(','), '--', device, target]);
   const after = (await mountsAt(target)).at(-1);
   if (!after || !(await isAsOrdered(after))) throw unproven(target, `a mount of ${device} with ${options.join(',')}`);
@@ -58,7 +58,7 @@ export async function beBound(device: string, target: string): Promise<void> {
   const there = (await mountsAt(target)).at(-1);
   if (there && (await isNodeOf(target, device))) return;
   if (there) throw taken(target, there);
-  await mkdir(dirname(target), { recursive: true });
+  await beFolder(dirname(target));
   await (await open(target, 'a', 0o600)).close();
   await run('mount', ['--bind', '--', device, target]);
   if (!(await isMounted(target)) || !(await isNodeOf(target, device))) throw unproven(target, `the device ${device}`);

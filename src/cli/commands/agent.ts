@@ -1,5 +1,5 @@
 // `flockctl agent`: one node. Enrols with an invitation the first time, and keeps its certificate renewed from then on.
-import { mkdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
@@ -7,6 +7,7 @@ import type { Alongside } from '../../agent/local-node.ts';
 import { networkOf, type TransferNetwork } from '../../agent/transfer-network.ts';
 import { httpClient } from '../../api/http-client.ts';
 import type { Log } from '../../api/log.ts';
+import { beFolder } from '../../host/files.ts';
 import { FlockError, Invalid, messageOf } from '../../model/errors.ts';
 import { parsePools, type PoolConfiguration } from '../../pools/configuration.ts';
 import { listenArgument, nodeArgument } from '../arguments.ts';
@@ -132,7 +133,7 @@ async function enrolled(context: Context, options: Options, at: { folder: string
       `node ${options.name} is not enrolled (no ${file}): get an invitation with flockctl server invite --node ${options.name}, and give it as --invite or FLOCK_INVITE`,
     );
   const { enrolHost, writeIdentity } = await import('../../api/node-identity.ts');
-  await mkdir(at.folder, { recursive: true, mode: 0o700 });
+  await beFolder(at.folder, 0o700);
   await writeIdentity(file, await enrolHost({ server: at.server, token, node: options.name, clock: context.clock }));
   return file;
 }

@@ -1,5 +1,5 @@
 // `flockctl volume mount` and `unmount`: where the volume is, by that node's agent.
-import { mkdir } from 'node:fs/promises';
+import { beFolder } from '../../host/files.ts';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { FlockError } from '../../model/errors.ts';
@@ -40,7 +40,7 @@ export function volumeUnmount(context: Context): Command {
 async function mount(context: Context, order: { name: string; target: string; options: MountOptions }): Promise<void> {
   const { name, target, options } = order;
   const { volume, agent } = await where(context, name, options);
-  if (volume.spec.volumeMode !== 'Block') await mkdir(target, { recursive: true });
+  if (volume.spec.volumeMode !== 'Block') await beFolder(target);
   const published = await agent.publish({ volume: name, target, ...(options.readOnly ? { readOnly: true } : {}) });
   line(context.out, `volume ${name} (${published.device}) is mounted at ${published.target}`);
 }
