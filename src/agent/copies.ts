@@ -1,9 +1,9 @@
 // This node's copies with everything that decisions ask of them, and the two things done under their locks: label and hold.
-import type { CopyOnDisk } from '../decide/copies.ts';
-import { FlockError } from '../model/errors.ts';
+import type { CopyOnDisk, UnlabelledCopy } from '../decide/copies.ts';
+import { FlockError, messageOf } from '../model/errors.ts';
 import type { CopyLabel } from '../model/label.ts';
 import type { CopyName, Hold } from '../pools/pool.ts';
-import type { FoundCopy, Inventory } from './inventory.ts';
+import { nameOf, type FoundCopy, type FoundUnlabelled, type Inventory } from './inventory.ts';
 import type { AgentPorts } from './ports.ts';
 import type { Publications } from './publications.ts';
 
@@ -35,28 +35,56 @@ export class Copies {
     return Promise.all(found.map((copy) => this.#local(copy)));
   }
 
-  /** Throws NotFound. */
+  /** Copies of the volume whose labels cannot be read. */
+  async unlabelled(uid: string): Promise<{ found: FoundUnlabelled; seen: UnlabelledCopy }[]> {
+    const prefix = nameOf(uid, '');
+    const all = (await this.#inventory.unlabelled()).filter(({ name }) => name.startsWith(prefix));
+    return all.map((found) => {
+      const { name, damage } = found;
+      return { found, seen: { id: name.slice(prefix.length), published: this.published(name), damage } };
+    });
+  }
+
+  /** Where the copy is published. */
+  published(name: CopyName): string[] {
+    return this.#publications.of(name).map(({ target }) => target);
+  }
+
+  /** Throws NotFound; Corrupt when its label cannot be read. */
   async one(uid: string, id: string): Promise<LocalCopy> {
     const local = (await this.ofVolume(uid)).find(({ seen }) => seen.id === id);
+    const broken = (await this.unlabelled(uid)).find(({ seen }) => seen.id === id);
+    if (broken) throw new FlockError('Corrupt', broken.seen.damage);
     if (!local) throw new FlockError('NotFound', `node ${this.#ports.node} has no copy ${id} of volume ${uid}`);
     return local;
   }
 
   async #local(found: FoundCopy): Promise<LocalCopy> {
-    const { label, name, size, points, pool } = found;
-    const journal = label.role === 'incoming' ? await this.#ports.transfer.readJournal(pool, name) : null;
+    const { label, name, size, points, pool, damage } = found;
     const seen: CopyOnDisk = {
       id: label.copy,
       pool: pool.name,
       label,
       size,
       points,
-      published: this.#publications.of(name).map(({ target }) => target),
+      published: this.published(name),
       unfilled: this.#isUnfilled(found),
       held: this.#holds.has(name),
-      proof: journal,
+      proof: await this.#proof(found),
+      ...(damage === undefined ? {} : { damage }),
     };
     return { found, seen };
+  }
+
+  /** A journal that cannot be read proves nothing, and is no reason to stop looking at the others' copies. */
+  async #proof({ label, name, pool }: FoundCopy): Promise<CopyOnDisk['proof']> {
+    if (label.role !== 'incoming') return null;
+    try {
+      return await this.#ports.transfer.readJournal(pool, name);
+    } catch (error) {
+      this.#ports.log.warn({ copy: name, error: messageOf(error) }, 'the journal of an incoming copy cannot be read');
+      return null;
+    }
   }
 
   #isUnfilled({ name, label, size }: FoundCopy): boolean {

@@ -2,15 +2,21 @@
 // now and then for what others did. Knows no records.
 import { copyName } from '../model/label.ts';
 import { messageOf } from '../model/errors.ts';
-import type { Copy, CopyName, Pool } from '../pools/pool.ts';
+import type { Copy, CopyName, Pool, Unlabelled } from '../pools/pool.ts';
 
 export interface FoundCopy extends Copy {
+  pool: Pool;
+}
+
+/** A copy whose label cannot be read. */
+export interface FoundUnlabelled extends Unlabelled {
   pool: Pool;
 }
 
 export interface Inventory {
   /** Copies of all readable pools. */
   copies(): Promise<FoundCopy[]>;
+  unlabelled(): Promise<FoundUnlabelled[]>;
   /** Names of pools that could be read: what they do not show is not there. */
   readable(): Promise<ReadonlySet<string>>;
   problems(): Promise<ReadonlyMap<string, string>>;
@@ -21,6 +27,7 @@ export interface Inventory {
 
 interface Seen {
   copies: FoundCopy[];
+  unlabelled: FoundUnlabelled[];
   foreign: string[];
   problem: string | null;
 }
@@ -37,6 +44,7 @@ export function inventory(pools: ReadonlyMap<string, Pool>, unopened: ReadonlyMa
     Promise.all([...pools.values()].map(async (pool) => [pool.name, await look(pool)] as [string, Seen]));
   return {
     copies: async () => (await all()).flatMap(([, { copies }]) => copies),
+    unlabelled: async () => (await all()).flatMap(([, { unlabelled }]) => unlabelled),
     readable: async () => new Set((await all()).filter(([, { problem }]) => problem === null).map(([name]) => name)),
     problems: async () => {
       const seen = (await all()).flatMap(([name, { problem }]) => (problem === null ? [] : [[name, problem] as const]));
@@ -53,11 +61,18 @@ export function inventory(pools: ReadonlyMap<string, Pool>, unopened: ReadonlyMa
 async function scan(pool: Pool): Promise<Seen> {
   try {
     await pool.verify();
-    const { copies, foreign } = await pool.scan();
-    return { copies: copies.map((copy) => ({ ...copy, pool })), foreign, problem: null };
+    const { copies, unlabelled, foreign } = await pool.scan();
+    const here = <T>(each: T): T & { pool: Pool } => ({ ...each, pool });
+    return { copies: copies.map(here), unlabelled: unlabelled.map(here), foreign, problem: null };
   } catch (error) {
-    return { copies: [], foreign: [], problem: messageOf(error) };
+    return { copies: [], unlabelled: [], foreign: [], problem: messageOf(error) };
   }
+}
+
+/** What is wrong with single copies, by name. */
+export async function damages(of: Inventory): Promise<Map<CopyName, { pool: string; damage: string }>> {
+  const all = [...(await of.copies()), ...(await of.unlabelled())];
+  return new Map(all.flatMap(({ name, pool, damage }) => (damage === undefined ? [] : [[name, { pool: pool.name, damage }]])));
 }
 
 export const nameOf = (volumeUid: string, copy: string): CopyName => copyName({ volumeUid, copy });

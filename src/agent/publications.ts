@@ -9,10 +9,14 @@ import type { Mounts } from './ports.ts';
 export interface Publication {
   target: string;
   readOnly: boolean;
+  /** Name of its volume, so that it can be found when the copy cannot. */
+  volume?: string;
 }
 
 export interface Publications {
   of(copy: CopyName): readonly Publication[];
+  /** All of the volume, whatever has become of its copies. */
+  ofVolume(volume: string): { copy: CopyName; target: string }[];
   add(copy: CopyName, publication: Publication): Promise<void>;
   remove(copy: CopyName, target: string): Promise<void>;
   /** Who is published at this path, if anybody. */
@@ -44,6 +48,7 @@ export async function publicationsIn(store: PublicationStore, mounts: Pick<Mount
   await save();
   return {
     of: (copy) => all.get(copy) ?? [],
+    ofVolume: (volume) => ofVolume(all, volume),
     add: async (copy, publication) => {
       all.set(copy, [...(all.get(copy) ?? []).filter(({ target }) => target !== publication.target), publication]);
       await save();
@@ -57,6 +62,9 @@ export async function publicationsIn(store: PublicationStore, mounts: Pick<Mount
     at: (target) => [...all].find(([, list]) => list.some((publication) => publication.target === target))?.[0] ?? null,
   };
 }
+
+export const ofVolume = (all: ReadonlyMap<CopyName, readonly Publication[]>, volume: string): { copy: CopyName; target: string }[] =>
+  [...all].flatMap(([copy, list]) => list.filter((each) => each.volume === volume).map(({ target }) => ({ copy, target })));
 
 async function read(file: string): Promise<Written> {
   try {

@@ -2,11 +2,12 @@
 // served is decided in decide/copies.ts.
 import { isAbsolute, normalize } from 'node:path';
 import type { CopyLabel } from '../model/label.ts';
-import { FlockError, ifFound, Invalid, messageOf } from '../model/errors.ts';
+import { FlockError, ifFound, Invalid, isReason, messageOf, type Reason } from '../model/errors.ts';
 import { objectName, printable } from '../model/names.ts';
 import { whyNotPublish } from '../decide/copies.ts';
 import type { Copies, LocalCopy } from './copies.ts';
-import type { Inventory } from './inventory.ts';
+import type { CopyName } from '../pools/pool.ts';
+import { damages, type Inventory } from './inventory.ts';
 import type { Lock } from './lock.ts';
 import type { AgentPorts } from './ports.ts';
 import type { Publication, Publications } from './publications.ts';
@@ -71,22 +72,44 @@ export class Publishing {
   async unpublish(order: { volume: string; target?: string }): Promise<void> {
     const target = order.target === undefined ? undefined : pathOf(order.target);
     return this.#lock(objectName(order.volume), async () => {
-      for (const { found } of (await this.#copies.all()).filter(({ seen }) => seen.label.volume === order.volume)) {
-        for (const publication of this.#publications.of(found.name)) {
-          if (target !== undefined && publication.target !== target) continue;
-          await this.#ports.mounts.beUnmounted(publication.target);
-          this.#ports.crash('unpublish:unmounted');
-          await this.#publications.remove(found.name, publication.target);
-        }
-        if (this.#publications.of(found.name).length === 0) await found.pool.detach(found.name);
-        this.#inventory.touched(found.pool.name);
+      // What is mounted is known without its pool and its record: neither may keep it mounted.
+      const mounted = this.#publications.ofVolume(order.volume);
+      for (const publication of mounted) {
+        if (target !== undefined && publication.target !== target) continue;
+        await this.#ports.mounts.beUnmounted(publication.target);
+        this.#ports.crash('unpublish:unmounted');
+        await this.#publications.remove(publication.copy, publication.target);
       }
+      await this.#detachUnused(order.volume, new Set(mounted.map(({ copy }) => copy)));
     });
   }
 
+  async #detachUnused(volume: string, unmounted: Set<CopyName>): Promise<void> {
+    for (const { found } of (await this.#copies.all()).filter(({ seen }) => seen.label.volume === volume)) {
+      unmounted.delete(found.name);
+      if (this.#publications.of(found.name).length === 0) await found.pool.detach(found.name);
+      this.#inventory.touched(found.pool.name);
+    }
+    for (const copy of unmounted) if (this.#publications.of(copy).length === 0) await this.#detachUnseen(copy);
+  }
+
+  /** No pool shows it now. A device that stays is no harm: a fence proves by itself that there is none. Throws InUse. */
+  async #detachUnseen(copy: CopyName): Promise<void> {
+    for (const pool of this.#ports.pools.values()) {
+      try {
+        await pool.detach(copy);
+      } catch (error) {
+        if (isReason(error, 'InUse')) throw error;
+        this.#ports.log.warn({ copy, pool: pool.name, error: messageOf(error) }, 'an unmounted copy could not be detached');
+      }
+      this.#inventory.touched(pool.name);
+    }
+  }
+
+  /** Throws Unavailable when it is in use and its copy cannot be seen. */
   async published(volume: string): Promise<InUse | null> {
     const [used] = await this.#used(volume);
-    if (!used) return null;
+    if (!used) return this.#unseen(volume);
     const { device, size, label, name } = used.found;
     return { device, size, volumeMode: label.volumeMode, publications: this.#publications.of(name) };
   }
@@ -94,9 +117,18 @@ export class Publishing {
   async fill(volume: string): Promise<void> {
     return this.#lock(objectName(volume), async () => {
       const [used] = await this.#used(volume);
+      if (!used) await this.#unseen(volume);
       if (!used) throw new FlockError('NotFound', `volume ${volume} is not in use on node ${this.#ports.node}`);
       await this.growMounted(used);
     });
+  }
+
+  async #unseen(volume: string): Promise<null> {
+    const [first] = this.#publications.ofVolume(volume);
+    if (!first) return null;
+    const why = [...(await this.#inventory.problems()).values(), (await damages(this.#inventory)).get(first.copy)?.damage];
+    const message = `volume ${volume} is mounted at ${first.target}, but its copy cannot be seen: ${why.filter(Boolean).join('; ')}`;
+    throw new FlockError('Unavailable', message);
   }
 
   async #used(volume: string): Promise<LocalCopy[]> {
@@ -119,7 +151,7 @@ export class Publishing {
     const moves = await allMovesOf(client, name);
     const local = volume ? await ifFound(this.#copies.one(volume.metadata.uid, volume.spec.copy ?? '')) : null;
     const why = whyNotPublish({ node, volume, moves, copy: local?.seen ?? null, leaseFresh: isLeaseFresh() });
-    if (why) throw new FlockError(why.reason === 'VolumeNotFound' ? 'NotFound' : 'NotPermitted', why.message);
+    if (why) throw new FlockError(REFUSALS[why.reason] ?? 'NotPermitted', why.message);
     if (!local) throw new FlockError('Internal', `volume ${name} was allowed without a copy`);
     return local;
   }
@@ -135,7 +167,7 @@ export class Publishing {
   async #mount(local: LocalCopy, device: string, wanted: Publication): Promise<void> {
     const { found } = local;
     const before = this.#publications.of(found.name).find(({ target }) => target === wanted.target);
-    await this.#publications.add(found.name, wanted);
+    await this.#publications.add(found.name, { ...wanted, volume: found.label.volume });
     try {
       await this.#mountAt(found.label, device, wanted);
     } catch (error) {
@@ -160,6 +192,8 @@ export class Publishing {
     await (volumeMode === 'Block' ? mounts.beBound(device, target) : mounts.beMounted(device, target, filesystem, readOnly));
   }
 }
+
+const REFUSALS: { [why: string]: Reason } = { VolumeNotFound: 'NotFound', CopyDamaged: 'Corrupt' };
 
 function pathOf(target: string): string {
   if (!isAbsolute(target) || target.includes('\0') || target.length > 4000)

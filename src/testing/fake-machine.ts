@@ -1,6 +1,6 @@
 // What of a node outlives its agent, in memory: disks, mounts, journals, the file of publications; and the verbs on them. Filesystems are
 // a word in a copy's first block, so that they travel with the bytes. Only *.test.ts import it.
-import type { Publication, Publications } from '../agent/publications.ts';
+import { ofVolume, type Publication, type Publications } from '../agent/publications.ts';
 import type { Mounts, Transfer } from '../agent/ports.ts';
 import { FlockError } from '../model/errors.ts';
 import { roundPoint } from '../model/points.ts';
@@ -92,6 +92,7 @@ export function fakePublications({ publications, mounts }: Machine): Publication
   const of = (copy: CopyName): Publication[] => publications.get(copy) ?? [];
   return {
     of,
+    ofVolume: (volume) => ofVolume(publications, volume),
     add: async (copy, publication) => keep(copy, [...of(copy).filter(({ target }) => target !== publication.target), publication]),
     remove: async (copy, target) =>
       keep(
