@@ -11,7 +11,7 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { HostAbilities } from '../src/host/probe.ts';
 import { run } from '../src/host/run.ts';
-import { clusterNames, loadImage, nodesReady, openCluster, type Cluster } from './rig/cluster.ts';
+import { clusterNames, loadImage, nodesReady, openCluster, surroundings, type Cluster } from './rig/cluster.ts';
 import { apiReady } from './rig/control-plane.ts';
 import { writeImage } from './rig/image.ts';
 import { hasNetwork, members } from './rig/network.ts';
@@ -126,15 +126,25 @@ describe('a Deployment', () => {
     );
   });
 
-  it('is reached by its name, and every pod of it from every node', async () => {
-    await until(true, async () =>
-      /^node-\d\n$/u.test((await cluster.kubectl.answer(['exec', 'deployment/web', '--', 'wget', '-qO-', '-T2', 'http://web'])).stdout),
-    );
+  it('has pods that every node reaches', async () => {
     const addresses = (await kubectl('get', 'pods', '-l', 'app=web', '-o', 'jsonpath={.items[*].status.podIP}')).split(' ');
     for (const node of nodes) {
       const answers = await node.ok(addresses.map((address) => `curl -sSm5 http://${address}:8080`).join(' && '));
       assert.deepEqual(answers.trim().split('\n').toSorted(), ['node-1', 'node-2', 'node-3']);
     }
+  });
+
+  it('is reached at its Service: by name from a pod, and by address from the control plane, as webhooks are', async () => {
+    // In the first second after a Service appears a request may be lost.
+    const wget = ['exec', 'deployment/web', '--', 'wget', '-qO-', '-T2', 'http://web'];
+    await until(true, async () => /^node-\d\n$/u.test((await cluster.kubectl.answer(wget)).stdout));
+    const [program, ...words] = surroundings(cluster).argv;
+    const address = await kubectl('get', 'service', 'web', '-o', 'jsonpath={.spec.clusterIP}');
+    assert.match((await run(program, [...words, 'curl', '-sSm5', `http://${address}`])).stdout, /^node-\d\n$/u);
+  });
+
+  it('reaches the API server at the Service that every pod is told', async () => {
+    assert.equal(await inPod('sh', '-c', 'wget -qO- --no-check-certificate "https://$KUBERNETES_SERVICE_HOST/readyz"'), 'ok');
   });
 
   it('has names that DNS tells, and addresses that DNS names', async () => {
@@ -155,6 +165,20 @@ describe('a Deployment', () => {
     await nodesReady(cluster, [node]);
     assert.equal(await node.ok('cat /root/kept && head -c 5 /dev/ubdc'), 'acknowledged\ndisk\n');
     await until('3', () => kubectl('get', 'deployment', 'web', '-o', 'jsonpath={.status.availableReplicas}'));
+  });
+
+  it('does not notice that the kubelet and the container runtime of its node ended, and were started again', async () => {
+    const node = nodes[0];
+    const pids = (): Promise<string> => node.ok('pgrep -x containerd; pgrep -x kubelet');
+    const containers = (): Promise<string> => node.ok('ctr -n k8s.io tasks list -q | sort');
+    const [before, running] = [await pids(), await containers()];
+    await node.ok('pkill -x kubelet; pkill -x containerd');
+    await until(true, async () => {
+      const { code, stdout } = await node.answer('pgrep -x containerd && pgrep -x kubelet && ctr version > /dev/null');
+      return code === 0 && !before.split('\n').some((pid) => pid !== '' && stdout.split('\n').includes(pid));
+    });
+    assert.equal(await containers(), running);
+    await nodesReady(cluster, [node]);
   });
 
   it('runs on while its node is cut off, for nobody fences it', async () => {

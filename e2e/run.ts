@@ -99,8 +99,10 @@ async function main(): Promise<Counts> {
     process.exit(0);
   }
   const scenarios = chosen(values.only ?? [], values.all ?? false);
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
-    process.once(signal, () => void endCluster(name).finally(() => process.exit(1)));
+  // The signal may come twice, to this process and through npm: the second one must not break off what the first one began.
+  let ending: Promise<void> | null = null;
+  const end = (): void => void (ending ??= endCluster(name).finally(() => process.exit(1)));
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, end);
   try {
     return await playAll(scenarios);
   } finally {

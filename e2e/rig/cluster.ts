@@ -62,11 +62,14 @@ export async function openCluster(name: string): Promise<Cluster> {
 /** Kills everything that runs in it and removes everything that it had. Of a start that was broken off, or none at all, too. */
 export async function endCluster(name: string): Promise<void> {
   const place = placeOf(name);
+  const removeFolder = (): Promise<void> => rm(place.folder, { recursive: true, force: true });
+  // First, so that a start which is under way cannot launch anything more: there is no place for its log.
+  await removeFolder();
   if (hasNetwork(place)) {
     await killMembers(place);
     await removeNetwork(place);
   }
-  await rm(place.folder, { recursive: true, force: true });
+  await removeFolder();
 }
 
 /** Names of all that are there, also of those left over from a start that was broken off. */

@@ -114,8 +114,8 @@ try {
   if (act === undefined) throw new Misused(`no such verb: ${verb}`);
   process.exitCode = (await act(words)) ?? 0;
 } catch (error) {
-  // What is missing was said already, in one line.
-  if (!(error instanceof NotBuilt)) process.stderr.write(`rig: ${error instanceof Error ? error.message : String(error)}\n`);
-  if (error instanceof Misused) process.stderr.write(`\n${HELP}`);
+  const hint = error instanceof Misused ? ' (`rig help` tells what there is)' : '';
+  // What this machine lacks was said already, in one line.
+  if (!(error instanceof NotBuilt)) process.stderr.write(`rig: ${error instanceof Error ? error.message : String(error)}${hint}\n`);
   process.exitCode = error instanceof Misused ? 2 : 1;
 }

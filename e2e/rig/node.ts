@@ -119,7 +119,9 @@ export class RigNode {
       const [code, stdout, stderr] = await Promise.all(['code', 'stdout', 'stderr'].map((file) => readFile(join(request, file), 'utf8')));
       return { code: Number(code), stdout: stdout!, stderr: stderr! };
     } finally {
-      await rm(request, { recursive: true, force: true });
+      // At once, for file by file it would look to the node like a request that nobody has taken.
+      await rename(request, making).catch(() => {});
+      await rm(making, { recursive: true, force: true });
     }
   }
 
