@@ -10,7 +10,7 @@ import { Moves, type Move } from '../model/move.ts';
 import { commitPoint } from '../model/points.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
 import type { Copies, LocalCopy } from './copies.ts';
-import { nameOf, type FoundCopy, type Inventory } from './inventory.ts';
+import { nameOf, type FoundCopy, type FoundUnlabelled, type Inventory } from './inventory.ts';
 import type { AgentPorts } from './ports.ts';
 import type { Publishing } from './publishing.ts';
 import { patchEntry, patchMove, type World } from './records.ts';
@@ -162,7 +162,7 @@ export class CopyActs {
     if (found.pool.points) await found.pool.freeze(found.name, commitPoint(moveUid));
     this.#ports.crash('activate:frozen');
     const formatted = found.label.formatted || (move(world, step.move).status?.outgoing?.formatted ?? false);
-    await this.#copies.relabel(found, { role: 'active', epoch: step.epoch, formatted });
+    await this.#copies.relabel(found, { role: 'active', epoch: step.epoch, formatted, arrivedBy: moveUid });
     this.#ports.crash('activate:labelled');
     this.#ports.tell(
       volume(world),
@@ -182,6 +182,8 @@ export class CopyActs {
   }
 
   async #remove(uid: string, step: Of<'remove'>, world: World): Promise<void> {
+    const broken = (await this.#copies.unlabelled(uid)).find(({ seen }) => seen.id === step.copy);
+    if (broken) return this.#removeUnlabelled(uid, broken.found, world);
     const local = await this.#copies.one(uid, step.copy);
     const { found } = local;
     refuseWhilePublished(local);
@@ -194,8 +196,7 @@ export class CopyActs {
     this.#inventory.touched(found.pool.name);
     this.#ports.crash('remove:removed');
     await this.#proveAbsent(uid, found);
-    const recorded = await this.#ports.client.get(...recordOf(volume(world)));
-    await patchEntry(this.#ports.client, recorded, step.copy, null);
+    await this.#forget(step.copy, world);
     this.#ports.tell(
       volume(world),
       'Normal',
@@ -204,8 +205,27 @@ export class CopyActs {
     );
   }
 
-  async #proveAbsent(uid: string, found: FoundCopy): Promise<void> {
-    const left = await this.#copies.ofVolume(uid);
+  /** Files of its name alone: nobody can have it in use, but for who attached it before. */
+  async #removeUnlabelled(uid: string, found: FoundUnlabelled, world: World): Promise<void> {
+    const { pool, name } = found;
+    await pool.verify();
+    await this.#copies.letGo(name);
+    await this.#ports.transfer.dropJournal(pool, name);
+    await pool.detach(name);
+    await pool.remove(name, volume(world).spec.wipe ?? 'none');
+    this.#inventory.touched(pool.name);
+    await this.#proveAbsent(uid, found);
+    await this.#forget(name.slice(nameOf(uid, '').length), world);
+    this.#ports.tell(volume(world), 'Normal', 'CopyRemoved', `what was left of copy ${name} on node ${this.#ports.node} was removed`);
+  }
+
+  async #forget(copy: string, world: World): Promise<void> {
+    const recorded = await this.#ports.client.get(...recordOf(volume(world)));
+    await patchEntry(this.#ports.client, recorded, copy, null);
+  }
+
+  async #proveAbsent(uid: string, found: FoundCopy | FoundUnlabelled): Promise<void> {
+    const left = [...(await this.#copies.ofVolume(uid)), ...(await this.#copies.unlabelled(uid))];
     if (left.some(({ found: other }) => other.name === found.name))
       throw new FlockError('Internal', `copy ${found.name} is still there after it was removed`);
     if (!(await this.#inventory.readable()).has(found.pool.name))

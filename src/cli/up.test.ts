@@ -123,6 +123,48 @@ test('as root: up, lose an agent, add a node, down, up with everything there, do
   assert.match((await flock('node', 'list')).err, /no server is known/u);
 });
 
+test('an up that fails unmounts nothing that was mounted before: an application outlives its agent', { skip: needsRoot }, async (t) => {
+  const { folder, cluster, flock } = await machine(t);
+  const mount = join(folder, 'mnt');
+  await done(flock('up', '--nodes', '1', '--dir', cluster));
+  await done(flock('volume', 'create', 'db', '--size', '64Mi', '--node', 'node-1', '--filesystem', 'ext4'));
+  await done(flock('volume', 'mount', 'db', mount));
+  process.kill(running(cluster)['node-1'] ?? 0, 'SIGKILL');
+  while (running(cluster)['node-1'] !== undefined) await systemClock.sleep(5);
+  const pools = join(cluster, 'node-1', 'pools.json');
+  const whole = readFileSync(pools, 'utf8');
+  writeFileSync(pools, '{');
+  const failed = await flock('up');
+  assert.equal(failed.code, 1);
+  assert.match(failed.err, /node-1 has ended/u);
+  writeFileSync(join(mount, 'late'), 'acknowledged while no agent ran');
+  writeFileSync(pools, whole);
+  await done(flock('up'));
+  await done(flock('volume', 'unmount', 'db'));
+  await done(flock('volume', 'mount', 'db', mount));
+  assert.equal(readFileSync(join(mount, 'late'), 'utf8'), 'acknowledged while no agent ran');
+  await done(flock('volume', 'unmount', 'db'));
+});
+
+test(
+  'up never formats a pool that was formatted: a blank superblock is an error, and the disk stays as it is',
+  { skip: needsRoot },
+  async (t) => {
+    const { cluster, flock } = await machine(t);
+    await done(flock('up', '--nodes', '1', '--dir', cluster));
+    await done(flock('down'));
+    const disk = await open(join(cluster, 'node-1', 'pool.xfs'), 'r+');
+    t.after(() => disk.close());
+    await disk.write(Buffer.alloc(4096), 0, 4096, 0);
+    const before = await disk.read(Buffer.alloc(1 << 20), 0, 1 << 20, 0);
+    const refused = await flock('up');
+    assert.equal(refused.code, 1);
+    assert.match(refused.err, /formatted/u);
+    const after = await disk.read(Buffer.alloc(1 << 20), 0, 1 << 20, 0);
+    assert.ok(after.buffer.equals(before.buffer));
+  },
+);
+
 test('a cluster whose port is taken does not come up, says why, and leaves nothing running', async (t) => {
   const { cluster, folder, flock } = await machine(t);
   const taken = createServer();

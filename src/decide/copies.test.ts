@@ -164,6 +164,22 @@ table('the copy that the record names', [
     ],
   ],
   [
+    'active at an older epoch, and knowing nothing of the move that brought the volume here, it is not served: its disk was put back',
+    atSource(onDisk(), { volume: aVolume({ spec: { epoch: 3, move: 'db-2' } }) }),
+    [
+      blocked(
+        SOURCE_COPY,
+        'DiskBehind',
+        "the copy's own label says epoch 1 and does not know of the move that brought the volume here (epoch 3): the disk was put back to an older state. It is not served; bring the newer disk back, or move from a kept copy",
+      ),
+    ],
+  ],
+  [
+    'active at an older epoch and brought here by that move, it is given the new epoch: a move from here was aborted',
+    atSource(onDisk({ arrivedBy: OTHER_UID }), { volume: aVolume({ spec: { epoch: 3, move: 'db-2' } }) }),
+    [{ step: 'relabel', copy: SOURCE_COPY, label: { epoch: 3 } }],
+  ],
+  [
     'a fence whose move is gone says the way out',
     atSource(retiredCopy(false)),
     [

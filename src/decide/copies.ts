@@ -198,7 +198,8 @@ function named(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): Copy
   const epoch = volume.spec.epoch ?? 0;
   switch (copy.label.role) {
     case 'active':
-      return copy.label.epoch === epoch ? serving(seen, volume, copy) : { step: 'relabel', copy: copy.id, label: { epoch } };
+      if (copy.label.epoch === epoch) return serving(seen, volume, copy);
+      return isPutBack(seen, volume, copy) ? diskBehind(copy, epoch) : { step: 'relabel', copy: copy.id, label: { epoch } };
     case 'retired':
       return retired(seen, copy, epoch);
     case 'incoming':
@@ -212,6 +213,20 @@ function named(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): Copy
       );
   }
 }
+
+/** The record says that a move brought the volume here, and the label knows nothing of it, or of another: the disk is older than that commit. */
+function isPutBack(seen: CopiesSeen, { spec }: Volume, { label }: CopyOnDisk): boolean {
+  if ((spec.move === undefined) !== (label.arrivedBy === undefined)) return true;
+  const move = seen.moves.find(({ metadata }) => metadata.name === spec.move);
+  return move !== undefined && move.metadata.uid !== label.arrivedBy;
+}
+
+const diskBehind = (copy: CopyOnDisk, epoch: number): CopyStep =>
+  blocked(
+    copy.id,
+    'DiskBehind',
+    `the copy's own label says epoch ${copy.label.epoch} and does not know of the move that brought the volume here (epoch ${epoch}): the disk was put back to an older state. It is not served; bring the newer disk back, or move from a kept copy`,
+  );
 
 /** Active as the record says: fence it, scrub it or grow it when asked. */
 function serving(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): CopyStep | null {

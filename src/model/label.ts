@@ -9,6 +9,8 @@ export const CopyLabel = Type.Object({
   copy: Type.String({ pattern: ID_PATTERN }),
   epoch: Type.Integer({ minimum: 0 }),
   role: Type.Enum([...COPY_ROLES]),
+  /** UID of the Move whose commit made it active here; none: it was made here. A disk put back to an older state does not have it. */
+  arrivedBy: Type.Optional(Type.String({ pattern: UID_PATTERN })),
   /** UID of the Move that fills (incoming) or fenced (retired, stale) it. */
   moveUid: Type.Optional(Type.String({ pattern: UID_PATTERN })),
   // Enough to rebuild the record:

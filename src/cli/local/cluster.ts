@@ -7,17 +7,19 @@ import { stringify } from 'yaml';
 import { httpClient, type HttpClient } from '../../api/http-client.ts';
 import { connectTo } from '../../api/http-connection.ts';
 import { readKubeconfig } from '../../api/kubeconfig.ts';
-import { tryLockFile } from '../../host/files.ts';
+import { beFolder, tryLockFile } from '../../host/files.ts';
 import { mounts } from '../../host/mounts.ts';
 import { isReady } from '../../decide/observed.ts';
 import type { Clock } from '../../model/clock.ts';
 import { FlockError, isReason } from '../../model/errors.ts';
-import { StorageNodes } from '../../model/storage-node.ts';
+import type { Stored } from '../../model/meta.ts';
+import { StorageNodes, type StorageNode } from '../../model/storage-node.ts';
+import { localAgent } from '../agent-socket.ts';
 import { PACKAGE_ROOT } from '../version.ts';
 import { allFound, begin, end, found } from './child.ts';
 import { freePort, readDescription, writeDescription, type Description } from './description.ts';
 import { layoutOf, nodeNames, placesOf, type Layout, type NodePlaces } from './layout.ts';
-import { bePool, bePoolAbsent, beUnused, chooseGround, diskSize, type Say } from './pool-disk.ts';
+import { bePool, bePoolAbsent, beUnused, chooseGround, diskSize, isPoolMounted, type Say } from './pool-disk.ts';
 
 export interface Surroundings {
   clock: Clock;
@@ -39,7 +41,7 @@ export async function bringUp(
   nodes: number | undefined,
   around: Surroundings,
 ): Promise<{ layout: Layout; description: Description }> {
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  await beFolder(directory, 0o700);
   const layout = layoutOf(realpathSync(directory));
   return alone(layout, async () => {
     const description = await describe(layout, nodes, around.say);
@@ -49,14 +51,23 @@ export async function bringUp(
         'Conflict',
         `the cluster in ${layout.directory} runs already; flockctl down stops it, flockctl node list shows it`,
       );
+    const mounted = await mountedPools(layout, description);
     try {
       await startAll(layout, description, around);
       return { layout, description };
     } catch (error) {
-      await endThese(layout, description, { names: missing, clock: around.clock });
+      // What was mounted before may be in use: an application outlives its agent.
+      await endThese(layout, description, { names: missing, keep: mounted, clock: around.clock });
       throw error;
     }
   });
+}
+
+async function mountedPools(layout: Layout, { nodes, ground }: Description): Promise<ReadonlySet<string>> {
+  const mounted = new Set<string>();
+  if (ground === 'folder') return mounted;
+  for (const name of nodeNames(nodes)) if (await isPoolMounted(placesOf(layout, name))) mounted.add(name);
+  return mounted;
 }
 
 /** Of two commands on one cluster the second is refused. */
@@ -232,9 +243,20 @@ async function allReady(
   const wanted = nodeNames(description.nodes);
   await eventually(layout, namesOf(description), around, async () => {
     const { items } = await client.list(StorageNodes);
-    const ready = items.filter(isReady).map((node) => node.metadata.name);
-    return wanted.every((name) => ready.includes(name)) ? true : null;
+    const ready = await Promise.all(items.filter((node) => wanted.includes(node.metadata.name) && isReady(node)).map(answers));
+    return ready.filter(Boolean).length === wanted.length ? true : null;
   });
+}
+
+/** The record may still speak of the agent before: this one answers by itself. */
+async function answers({ metadata, status }: Stored<StorageNode>): Promise<boolean> {
+  try {
+    await (await localAgent(metadata.name, status?.socket)).fetching();
+    return true;
+  } catch (error) {
+    if (isReason(error, 'Unavailable', 'Unsupported')) return false;
+    throw error;
+  }
 }
 
 // ---- down ------------------------------------------------------------------------------------------------------------------------
@@ -249,22 +271,25 @@ export async function bringDown(directory: string, remove: boolean, clock: Clock
   if (description === null) throw new FlockError('NotFound', `there is no cluster in ${directory}; flockctl up makes one`);
   await alone(layout, async () => {
     for (const name of nodeNames(description.nodes)) await beUnused(placesOf(layout, name), description.ground);
-    await endThese(layout, description, { names: namesOf(description), clock });
+    await endThese(layout, description, { names: namesOf(description), keep: new Set(), clock });
     if (remove) await removeAll(layout);
   });
   return layout.directory;
 }
 
+interface Ending {
+  names: readonly string[];
+  /** Nodes whose pools stay as they are. */
+  keep: ReadonlySet<string>;
+  clock: Clock;
+}
+
 /** Agents first: they say goodbye to the server. */
-async function endThese(
-  layout: Layout,
-  description: Description,
-  { names, clock }: { names: readonly string[]; clock: Clock },
-): Promise<void> {
+async function endThese(layout: Layout, description: Description, { names, keep, clock }: Ending): Promise<void> {
   const nodes = nodeNames(description.nodes).filter((name) => names.includes(name));
   await Promise.all(nodes.map((name) => end(layout.running, name, clock)));
   for (const name of [CONTROLLER, SERVER]) if (names.includes(name)) await end(layout.running, name, clock);
-  for (const name of nodes) await bePoolAbsent(placesOf(layout, name), description.ground);
+  for (const name of nodes) if (!keep.has(name)) await bePoolAbsent(placesOf(layout, name), description.ground);
 }
 
 async function removeAll(layout: Layout): Promise<void> {

@@ -10,6 +10,8 @@ export interface NodePlaces {
   pools: string;
   /** The sparse file under the pool's filesystem; there only when the pool is one. */
   disk: string;
+  /** Says that the disk was formatted: from then on a blank one is an error. */
+  formatted: string;
   /** The pool: a mount of `disk`, or a plain folder. */
   pool: string;
 }
@@ -40,7 +42,14 @@ export function layoutOf(directory: string): Layout {
 
 export function placesOf({ directory }: Layout, name: string): NodePlaces {
   const folder = join(directory, name);
-  return { name, folder, pools: join(folder, 'pools.yaml'), disk: join(folder, 'pool.xfs'), pool: join(folder, 'pool') };
+  return {
+    name,
+    folder,
+    pools: join(folder, 'pools.yaml'),
+    disk: join(folder, 'pool.xfs'),
+    formatted: join(folder, 'pool.formatted'),
+    pool: join(folder, 'pool'),
+  };
 }
 
 export const nodeNames = (count: number): string[] => Array.from({ length: count }, (_, at) => `node-${at + 1}`);

@@ -3,9 +3,10 @@
 import { basename } from 'node:path';
 import { mkdir, open, readdir, stat, statfs } from 'node:fs/promises';
 import { beAttached, beDetached, loopDevices, loopsOf } from '../../host/loop.ts';
+import { writeAtomically } from '../../host/files.ts';
 import { beFormatted } from '../../host/format.ts';
 import type { Mount } from '../../host/mountinfo.ts';
-import { beMounted, beUnmounted, mounts } from '../../host/mounts.ts';
+import { beMounted, beUnmounted, isMounted, mounts } from '../../host/mounts.ts';
 import { hostAbilities } from '../../host/probe.ts';
 import { run } from '../../host/run.ts';
 import { usersOf } from '../../host/holders.ts';
@@ -59,18 +60,26 @@ export async function diskSize(directory: string, nodes: number): Promise<bigint
   );
 }
 
-/** The pool's folder is there, on its ground. Safe to repeat after any crash; a disk that is there is never made anew. */
+/**
+ * The pool's folder is there, on its ground. Safe to repeat after any crash; a disk that is there is never made anew, and one that was
+ * formatted is never formatted again: where its filesystem is not found any more, Corrupt says so and nothing is done.
+ */
 export async function bePool(places: NodePlaces, ground: PoolGround, size: bigint): Promise<void> {
   await mkdir(places.pool, { recursive: true, mode: 0o700 });
   if (ground === 'folder') return;
   await beDisk(places, size);
   const { device } = await beAttached(places.disk);
-  await beFormatted(device, ground, false);
+  await beFormatted(device, ground, await isThere(places.formatted));
+  await writeAtomically(places.formatted, `${ground}\n`);
   await beMounted(device, places.pool, ground, false);
 }
 
+const isThere = async (path: string): Promise<boolean> => (await stat(path).catch(() => null)) !== null;
+
+export const isPoolMounted = async ({ pool }: NodePlaces): Promise<boolean> => isMounted(pool);
+
 async function beDisk({ disk, pool }: NodePlaces, size: bigint): Promise<void> {
-  if ((await stat(disk).catch(() => null)) !== null) return;
+  if (await isThere(disk)) return;
   const left = await readdir(pool);
   if (left.length > 0)
     throw new FlockError(
