@@ -13,7 +13,7 @@ import type { SourceOptions, SourceServer } from '../transfer/transfer.ts';
 import { CopyActs } from './acts.ts';
 import { authorizer } from './authorize.ts';
 import { Copies } from './copies.ts';
-import { inventory, type Inventory } from './inventory.ts';
+import { damages, inventory, type Inventory } from './inventory.ts';
 import { keyedLock } from './lock.ts';
 import type { AgentMetrics } from './metrics.ts';
 import type { Alongside, LocalNode } from './local-node.ts';
@@ -75,7 +75,7 @@ class NodeAgent implements Agent {
   readonly #running: Promise<unknown>[] = [];
   /** Volumes that have a copy here, by name, as last looked at. */
   #local = new Set<string>();
-  /** What was wrong with the pools then. */
+  /** What was wrong with the pools and single copies then. */
   #problems = '';
   #copies: Copies | null = null;
   #reconciler: VolumeReconciler | null = null;
@@ -209,10 +209,10 @@ class NodeAgent implements Agent {
     }
   }
 
-  /** Volumes whose copies were not known of yet are looked at; and all of this node when a pool came or went, for they say why. */
+  /** Volumes whose copies were not known of yet are looked at; and all of this node when a pool or a copy broke or came back, for they say why. */
   async #look(): Promise<void> {
     const found = new Set((await this.#inventory.copies()).map(({ label }) => label.volume));
-    const problems = JSON.stringify([...(await this.#inventory.problems())]);
+    const problems = JSON.stringify([...(await this.#inventory.problems()), ...(await damages(this.#inventory))]);
     const back = [...found].filter((name) => !this.#local.has(name));
     const here = this.#volumes.list().filter((volume) => concerns(volume, this.#options.node));
     const concerned = problems === this.#problems ? [] : here.map(({ metadata }) => metadata.name);

@@ -8,7 +8,7 @@ import { isReason, messageOf } from '../model/errors.ts';
 import { GROUP_VERSION, type Condition, type Stored } from '../model/meta.ts';
 import { StorageNodes, type PoolStatus, type PoolType, type StorageNode, type StorageNodeStatus } from '../model/storage-node.ts';
 import type { Pool } from '../pools/pool.ts';
-import type { Inventory } from './inventory.ts';
+import { damages, type Inventory } from './inventory.ts';
 
 export interface NodeFacts {
   agentVersion: string;
@@ -127,6 +127,7 @@ export class NodeReport {
     if (problem !== undefined) return { ...fixed, healthy: false, obstacle: { reason: 'PoolNotUsable', message: problem } };
     try {
       const { capacity, booked, free, size, used } = await pool.room();
+      const damaged = [...(await damages(this.#parts.inventory))].flatMap(([name, { pool: at }]) => (at === pool.name ? [name] : []));
       const foreign = [...(await this.#parts.inventory.foreign(pool.name)), ...orphans];
       return {
         ...fixed,
@@ -137,6 +138,7 @@ export class NodeReport {
         used: String(used),
         healthy: true,
         ...(foreign.length > 0 ? { foreign } : {}),
+        ...(damaged.length > 0 ? { damaged } : {}),
       };
     } catch (error) {
       return { ...fixed, healthy: false, obstacle: { reason: 'PoolNotUsable', message: messageOf(error) } };

@@ -8,7 +8,7 @@ import type { Stored } from '../model/meta.ts';
 import type { CopyStatus, Volume } from '../model/volume.ts';
 import type { CopyActs } from './acts.ts';
 import type { Copies, LocalCopy } from './copies.ts';
-import type { Inventory } from './inventory.ts';
+import { nameOf, type Inventory } from './inventory.ts';
 import type { Lock } from './lock.ts';
 import type { AgentPorts } from './ports.ts';
 import { allMovesOf, freshVolume, movesOf, patchEntry, type World } from './records.ts';
@@ -86,6 +86,7 @@ export class VolumeReconciler {
       volume,
       moves,
       copies: copies.map(({ seen }) => seen),
+      unlabelled: (await this.#copies.unlabelled(uid)).map(({ seen }) => seen),
       pools: await this.#inventory.readable(),
     });
   }
@@ -126,8 +127,12 @@ export class VolumeReconciler {
   async #entries(volume: Stored<Volume>, steps: readonly CopyStep[]): Promise<Map<string, CopyStatus>> {
     const { node } = this.#ports;
     const gone = new Set(steps.filter(({ step }) => step === 'dropEntry' || step === 'remove').map(({ copy }) => copy));
-    const recorded = Object.entries(volume.status?.copies ?? {}).filter(([id, entry]) => entry.node === node && !gone.has(id));
-    const present = (await this.#copies.ofVolume(volume.metadata.uid)).map((local) => [local.seen.id, entryOf(node, local)] as const);
+    const { uid } = volume.metadata;
+    const recorded = Object.entries(volume.status?.copies ?? {})
+      .filter(([id, entry]) => entry.node === node && !gone.has(id))
+      // What is mounted is known without the pool.
+      .map(([id, entry]) => [id, entry.created ? { ...entry, published: this.#copies.published(nameOf(uid, id)) } : entry] as const);
+    const present = (await this.#copies.ofVolume(uid)).map((local) => [local.seen.id, entryOf(node, local)] as const);
     return new Map([...recorded, ...present]);
   }
 }

@@ -28,6 +28,8 @@ export const PoolStatus = Type.Object({
   obstacle: Type.Optional(Obstacle),
   /** What lies in the pool and is no copy of a known volume: listed, never touched. */
   foreign: Type.Optional(Type.Array(Type.String())),
+  /** Copies that are not what their labels say: neither served nor changed, the pool's others are. */
+  damaged: Type.Optional(Type.Array(Type.String())),
 });
 export type PoolStatus = Static<typeof PoolStatus>;
 
