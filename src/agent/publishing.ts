@@ -1,6 +1,8 @@
 // Serving a volume at a path of this node, and ending that. Under the volume's lock, after a fresh read of the records (rule 1); what may be
 // served is decided in decide/copies.ts.
-import { isAbsolute, normalize } from 'node:path';
+import { lstat, realpath } from 'node:fs/promises';
+import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
+import { ifThere } from '../host/files.ts';
 import type { CopyLabel } from '../model/label.ts';
 import { FlockError, ifFound, Invalid, isReason, messageOf, type Reason } from '../model/errors.ts';
 import { objectName, printable } from '../model/names.ts';
@@ -51,26 +53,44 @@ export class Publishing {
 
   /** Throws NotPermitted with the reason when rule 1 forbids it, InUse when the path is taken, and what the disk says. Safe to repeat. */
   async publish(order: PublishOrder): Promise<Published> {
-    const target = pathOf(order.target);
-    return this.#lock(objectName(order.volume), async () => {
-      const local = await this.#allowed(order.volume);
-      const taken = this.#publications.at(target);
-      if (taken !== null && taken !== local.found.name)
-        throw new FlockError('InUse', `${target} is where copy ${taken} is published; unmount that first`);
-      await local.found.pool.verify();
-      const device = await local.found.pool.attach(local.found.name);
-      this.#inventory.touched(local.found.pool.name);
-      this.#ports.crash('publish:attached');
-      await this.#format(local, device);
-      await this.#mount(local, device, { target, readOnly: order.readOnly });
-      this.#ports.crash('publish:mounted');
-      return { device, target };
-    });
+    const target = await pathOf(order.target);
+    // Of two volumes that are to be at one path, one gets it.
+    return this.#lock(objectName(order.volume), () => this.#lock(`at ${target}`, () => this.#publishAt(order, target)));
+  }
+
+  async #publishAt({ volume, readOnly }: PublishOrder, target: string): Promise<Published> {
+    const local = await this.#allowed(volume);
+    await this.#refuseTaken(local, { target, readOnly });
+    await local.found.pool.verify();
+    const device = await local.found.pool.attach(local.found.name);
+    this.#inventory.touched(local.found.pool.name);
+    this.#ports.crash('publish:attached');
+    await this.#format(local, device);
+    await this.#mount(local, device, { target, readOnly });
+    this.#ports.crash('publish:mounted');
+    return { device, target };
+  }
+
+  /** The path is another volume's, or a link to who knows where; or the volume is in use in another way. */
+  async #refuseTaken({ found }: LocalCopy, { target, readOnly }: { target: string; readOnly: boolean }): Promise<void> {
+    const taken = this.#publications.at(target);
+    if (taken !== null && taken !== found.name)
+      throw new FlockError('InUse', `${target} is where copy ${taken} is published; unmount that first`);
+    if (taken === null && (await isLink(target)))
+      throw new Invalid(`mount point ${target} is a symbolic link: give the path that it leads to`);
+    if (readOnly && found.label.volumeMode === 'Block')
+      throw new FlockError('Unsupported', `volume ${found.label.volume} is a raw block volume: it cannot be given out read-only`);
+    const other = this.#publications.of(found.name).find((publication) => publication.readOnly !== readOnly);
+    if (other)
+      throw new FlockError(
+        'InUse',
+        `volume ${found.label.volume} is mounted ${other.readOnly ? 'read-only' : 'writable'} at ${other.target}; unmount it there first`,
+      );
   }
 
   /** Ends every publication of the volume, or the one at `target`. Throws InUse, naming the holder. Safe to repeat. */
   async unpublish(order: { volume: string; target?: string }): Promise<void> {
-    const target = order.target === undefined ? undefined : pathOf(order.target);
+    const target = order.target === undefined ? undefined : await pathOf(order.target);
     return this.#lock(objectName(order.volume), async () => {
       // What is mounted is known without its pool and its record: neither may keep it mounted.
       const mounted = this.#publications.ofVolume(order.volume);
@@ -195,8 +215,17 @@ export class Publishing {
 
 const REFUSALS: { [why: string]: Reason } = { VolumeNotFound: 'NotFound', CopyDamaged: 'Corrupt' };
 
-function pathOf(target: string): string {
+/** The folder that it is in is called by its real name, so that one place has one name. The last part may be a link of ours. */
+async function pathOf(target: string): Promise<string> {
   if (!isAbsolute(target) || target.includes('\0') || target.length > 4000)
     throw new Invalid(`mount point ${printable(target)} is not valid: give an absolute path`);
-  return normalize(target);
+  const path = resolve(target);
+  try {
+    const folder = await ifThere(realpath(dirname(path)));
+    return folder === null ? path : join(folder, basename(path));
+  } catch (error) {
+    throw new Invalid(`mount point ${printable(target)} is not valid: ${messageOf(error)}`, { cause: error });
+  }
 }
+
+const isLink = async (path: string): Promise<boolean> => (await ifThere(lstat(path)))?.isSymbolicLink() === true;
