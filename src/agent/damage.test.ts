@@ -100,6 +100,7 @@ for (const labelled of [true, false]) {
     await world.pass(60_000);
     assert.equal(world.volume().spec.node, 'node-1');
     assert.ok(disk(world, 'node-2').copies.has(target));
+    assert.equal(world.move().status?.obstacle?.message, damage);
     assert.equal(world.volume().status?.copies?.[world.move().status?.target?.copy ?? '']?.obstacle?.reason, 'CopyDamaged');
     await world.cancel();
     await world.pass(60_000);

@@ -9,6 +9,7 @@ import { systemClock } from '../model/clock.ts';
 import { StorageNodes, type PoolStatus } from '../model/storage-node.ts';
 import { memoryDisk, MemoryPool, type MemoryDisk } from '../pools/memory.ts';
 import type { Pool } from '../pools/pool.ts';
+import { aCopy } from '../testing/labels.ts';
 import { inventory } from './inventory.ts';
 import { NodeReport, type BrokenPool } from './node-report.ts';
 
@@ -60,6 +61,19 @@ test('of a pool that is whole again, nothing is left of what was wrong', async (
   disk.gone = 'another mount';
   assert.match((await report())['local']?.obstacle?.message ?? '', /another mount/u);
   disk.gone = null;
+  assert.deepEqual(await report(), whole);
+});
+
+test('a damaged copy is told of by its name, and the pool stays healthy', async () => {
+  const { disk, pools, report } = reported();
+  const [one, other] = [aCopy('a1'), aCopy('b2')];
+  for (const { name, label } of [one, other]) await pools.get('local')?.create(name, 4096n, label);
+  const whole = await report();
+  disk.damaged.set(one.name, { damage: 'gone', labelled: true });
+  disk.damaged.set(other.name, { damage: 'garbled', labelled: false });
+  const { healthy, damaged } = (await report())['local'] ?? assert.fail();
+  assert.deepEqual([healthy, damaged?.toSorted()], [true, [one.name, other.name]]);
+  disk.damaged.clear();
   assert.deepEqual(await report(), whole);
 });
 

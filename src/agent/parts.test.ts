@@ -45,6 +45,15 @@ test('publications outlive the agent, those that are not mounted any more are fo
   assert.deepEqual((await openPublications(file, mounts)).of('copy'), []);
 });
 
+test('publications are found by their volume after a restart too, without asking what copies there are', async (t) => {
+  const file = join(await temporaryFolder(t), 'publications.json');
+  const mounts = { isMounted: async () => true };
+  const before = await openPublications(file, mounts);
+  await before.add('copy', { target: '/one', readOnly: false, volume: 'db' });
+  await before.add('other', { target: '/two', readOnly: false, volume: 'files' });
+  assert.deepEqual((await openPublications(file, mounts)).ofVolume('db'), [{ copy: 'copy', target: '/one' }]);
+});
+
 test('a file of publications that cannot be read is an error that names it, not an empty one', async (t) => {
   const file = join(await temporaryFolder(t), 'publications.json');
   await writeFile(file, '{"half":');

@@ -348,7 +348,9 @@ function obstacleOf(seen: MoveSeen): Why | null {
     whyNotReachable('Source', source?.node ?? '', seen.source) ??
     whyNotReachable('Target', seen.move.spec.target, seen.target) ??
     said(outgoing?.obstacle) ??
-    said(incoming?.obstacle)
+    said(incoming?.obstacle) ??
+    said(sourceEntry(seen)?.obstacle) ??
+    said(targetEntry(seen)?.obstacle)
   );
 }
 
