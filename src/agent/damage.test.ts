@@ -2,6 +2,7 @@
 // is called absent that is only broken.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { copiesOf } from '../decide/observed.ts';
 import { FlockError } from '../model/errors.ts';
 import { copyName } from '../model/label.ts';
 import type { Stored } from '../model/meta.ts';
@@ -94,14 +95,15 @@ for (const labelled of [true, false]) {
     world.write('node-1', 3n, 'kept');
     await world.order('node-2');
     await world.settle();
-    const target = copyName({ volumeUid: world.volume().metadata.uid, copy: world.move().status?.target?.copy ?? '' });
+    const { copy } = world.move().status?.target ?? assert.fail();
+    const target = copyName({ volumeUid: world.volume().metadata.uid, copy });
     await broken(world, target, labelled, 'node-2');
     await world.unpublish('node-1');
     await world.pass(60_000);
     assert.equal(world.volume().spec.node, 'node-1');
     assert.ok(disk(world, 'node-2').copies.has(target));
     assert.equal(world.move().status?.obstacle?.message, damage);
-    assert.equal(world.volume().status?.copies?.[world.move().status?.target?.copy ?? '']?.obstacle?.reason, 'CopyDamaged');
+    assert.equal(copiesOf(world.volume())[copy]?.obstacle?.reason, 'CopyDamaged');
     await world.cancel();
     await world.pass(60_000);
     assert.equal(world.move().status?.phase, 'Cancelled');
@@ -175,14 +177,13 @@ test('an unmount that fails is no success, whatever the pool says, and is tried 
   const world = await two();
   await world.publish('node-1');
   const { mounts } = world.machine('node-1');
-  const { delete: unmount } = mounts;
   disk(world).gone = 'another mount';
   world.agent('node-1').inventory.touched('local');
   mounts.delete = () => {
     throw new FlockError('InUse', '/srv/db is in use by process 7');
   };
   await assert.rejects(world.unpublish('node-1'), { reason: 'InUse', message: /process 7/u });
-  mounts.delete = unmount;
+  Reflect.deleteProperty(mounts, 'delete');
   await world.unpublish('node-1');
   assert.equal(mounts.size, 0);
 });

@@ -66,9 +66,9 @@ test('an unreadable label of a copy that the record does not place here is nobod
 });
 
 test('whatever records and label say, a damaged copy is neither made, labelled, filled, served nor removed while its volume is wanted', () => {
-  for (const node of ['node-1', 'node-2'])
-    for (const named of [SOURCE_COPY, TARGET_COPY])
-      for (const role of COPY_ROLES) for (const phase of [null, ...MOVE_PHASES]) checkAlone({ node, named, role, phase });
+  const places = ['node-1', 'node-2'].flatMap((node) => [SOURCE_COPY, TARGET_COPY].map((named) => ({ node, named })));
+  for (const place of places)
+    for (const role of COPY_ROLES) for (const phase of [null, ...MOVE_PHASES]) checkAlone({ ...place, role, phase });
 });
 
 function checkAlone(of: { node: string; named: string; role: (typeof COPY_ROLES)[number]; phase: MovePhase | null }): void {

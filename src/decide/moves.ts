@@ -349,10 +349,11 @@ function obstacleOf(seen: MoveSeen): Why | null {
     whyNotReachable('Target', seen.move.spec.target, seen.target) ??
     said(outgoing?.obstacle) ??
     said(incoming?.obstacle) ??
-    said(sourceEntry(seen)?.obstacle) ??
-    said(targetEntry(seen)?.obstacle)
+    obstacleOfCopies(seen)
   );
 }
+
+const obstacleOfCopies = (seen: MoveSeen): Why | null => said(sourceEntry(seen)?.obstacle) ?? said(targetEntry(seen)?.obstacle);
 
 const said = (obstacle: Obstacle | undefined): Why | null => (obstacle ? { reason: obstacle.reason, message: obstacle.message } : null);
 
