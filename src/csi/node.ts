@@ -60,7 +60,7 @@ export function nodeService(ports: NodePorts): Service {
 const LONGEST_VALUE = 63;
 
 /** For holders that are gone in a moment, and between two tries, ms. */
-const PATIENCE = 2_000;
+const PATIENCE = 5_000;
 const PAUSE = 100;
 
 const onVolume = ({ volumeId }: { volumeId: string }): string => volumeId;
