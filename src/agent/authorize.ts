@@ -1,5 +1,5 @@
 // Whom this node serves a copy's bytes: only the node that a fresh read of the Move names, and only in a phase that copies (rule 9).
-import { phaseOf } from '../decide/observed.ts';
+import { isDeleting, phaseOf } from '../decide/observed.ts';
 import type { Client } from '../api/client.ts';
 import { FlockError, ifFound } from '../model/errors.ts';
 import { printable } from '../model/names.ts';
@@ -36,7 +36,7 @@ export function authorizer(ports: Pick<AgentPorts, 'client' | 'node' | 'mounts'>
 /** Deleting a StorageNode revokes what was signed for it, also when a record of that name was made anew. */
 async function isRevoked(client: Client, { node, uid }: Peer): Promise<boolean> {
   const record = await ifFound(client.get(StorageNodes, node));
-  return record?.metadata.uid !== uid;
+  return record?.metadata.uid !== uid || isDeleting(record);
 }
 
 /** The record's word against what the peer says of itself. */

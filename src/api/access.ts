@@ -57,10 +57,15 @@ const OF_NODES: { [resource: string]: Rule } = {
   'moves.flock.dev': ownPart,
 };
 
+/** What keeps an object from going when it is deleted. */
+const HOLDS: readonly string[] = ['finalizers', 'ownerReferences'];
+
 function ownStorageNode(node: string, verb: Verb, { old, next }: Write): Refusal {
   const name = (next ?? old)?.metadata.name;
   if (name !== node) return `may not ${verb} it: a node writes its own StorageNode, ${node}, and no other`;
-  return verb === 'delete' ? 'may not delete it: that takes the node out of the cluster, which is for an administrator to say' : null;
+  if (verb === 'delete') return 'may not delete it: that takes the node out of the cluster, which is for an administrator to say';
+  const kept = changed(old?.metadata, next?.metadata).filter((field) => HOLDS.includes(field));
+  return kept.length > 0 ? `may not change its ${kept.join(', ')}: nobody holds its own record against being deleted` : null;
 }
 
 function ownLease(node: string, verb: Verb, { old, next }: Write): Refusal {

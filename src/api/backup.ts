@@ -3,6 +3,9 @@
 import { chmodSync, closeSync, copyFileSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import type { ApiObject } from '../model/meta.ts';
+import { RESTORED, type Volume } from '../model/volume.ts';
+import type { Move } from '../model/move.ts';
 import { FlockError } from '../model/errors.ts';
 import { checkSchema, lockDatabase, onFile } from './sqlite-table.ts';
 
@@ -71,14 +74,47 @@ export function backup(source: string, target: string): void {
   }
 }
 
+/** Versions go ahead, so that no watcher takes the old for the new; and what the disks may have gone on from since is marked. */
 function advanced(file: string): void {
   const database = new DatabaseSync(file);
   try {
     database.prepare('UPDATE version SET newest = newest + ?').run(VERSIONS_SKIPPED);
+    markRestored(database);
   } finally {
     database.close();
   }
 }
+
+interface Row {
+  resource: string;
+  namespace: string;
+  name: string;
+  text: string;
+}
+
+/**
+ * A volume that was not made yet, or had a move under way, may have been made or moved after the backup. Nothing of it is made or swapped
+ * until a person takes the mark away (decide/moves.ts, decide/volumes.ts, decide/copies.ts).
+ */
+function markRestored(database: DatabaseSync): void {
+  const rows = database.prepare('SELECT * FROM objects').all() as unknown as Row[];
+  const objects = rows.map((row) => ({ row, object: JSON.parse(row.text) as ApiObject }));
+  const moving = new Set(
+    objects.filter(({ object }) => object.kind === 'Move' && isUnderWay(object as Move)).map(({ object }) => (object as Move).spec.volume),
+  );
+  const write = database.prepare('UPDATE objects SET text = ? WHERE resource = ? AND namespace = ? AND name = ?');
+  const at = new Date().toISOString();
+  for (const { row, object } of objects) {
+    if (object.kind !== 'Volume' || !(moving.has(object.metadata.name) || !wasMade(object as Volume))) continue;
+    const annotations = { ...object.metadata.annotations, [RESTORED]: at };
+    write.run(JSON.stringify({ ...object, metadata: { ...object.metadata, annotations } }), row.resource, row.namespace, row.name);
+  }
+}
+
+const isUnderWay = ({ status }: Move): boolean =>
+  status?.volumeUid !== undefined && !['Retaining', 'Done', 'Cancelled', 'Failed'].includes(status.phase ?? '');
+
+const wasMade = ({ spec, status }: Volume): boolean => spec.copy !== undefined && status?.copies?.[spec.copy]?.created === true;
 
 /** Moves an unused database out of the way. */
 function setAside(target: string): string | null {

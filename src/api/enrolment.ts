@@ -80,7 +80,8 @@ export async function isRevoked(records: Client, certificate: Certificate): Prom
   if (!userOf(certificate).groups.includes(NODE_GROUP)) return false;
   const { node, uid } = nodeOf(certificate);
   const storageNode = await ifFound(records.get(StorageNodes, node));
-  return storageNode === null || storageNode.metadata.uid !== uid;
+  // One that is being deleted is out already, whatever holds its record.
+  return storageNode === null || storageNode.metadata.uid !== uid || storageNode.metadata.deletionTimestamp !== undefined;
 }
 
 /** The one error for a node whose certificate isRevoked. */

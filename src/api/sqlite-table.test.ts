@@ -10,8 +10,10 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, it, type TestContext } from 'node:test';
 import { systemClock } from '../model/clock.ts';
 import { isReason } from '../model/errors.ts';
+import { GROUP_VERSION } from '../model/meta.ts';
+import { Moves, type Move } from '../model/move.ts';
 import { Events, Leases } from '../model/system.ts';
-import { Volumes, type Volume } from '../model/volume.ts';
+import { RESTORED, Volumes, type Volume } from '../model/volume.ts';
 import { backup, restore } from './backup.ts';
 import { clientContract } from './contract.ts';
 import { LocalClient } from './local-client.ts';
@@ -176,6 +178,40 @@ describe('a server that is killed', () => {
 });
 
 describe('backup and restore', () => {
+  it('mark the volumes whose disks may have gone on since, and no others', (t) => {
+    const at = place(t);
+    const database = opened(t, at('flock.db'));
+    const registry = registryOf(database);
+    const entry = (created: boolean): object => ({ node: 'node-1', pool: 'local', role: 'active', epoch: 1, created });
+    for (const [name, created] of [
+      ['still', true],
+      ['moving', true],
+      ['moved', true],
+      ['ordered', false],
+    ] as const) {
+      const placed: Volume = { ...volume(name), spec: { ...volume(name).spec, node: 'node-1', copy: 'a1', epoch: 1 } };
+      registry.create(Volumes, placed);
+      registry.patch(Volumes, name, { status: { copies: { a1: entry(created) } } }, { subresource: 'status' });
+    }
+    for (const [name, phase] of [
+      ['moving', 'FinalDelta'],
+      ['moved', 'Retaining'],
+      ['ordered', 'Pending'],
+    ] as const) {
+      const move: Move = { apiVersion: GROUP_VERSION, kind: 'Move', metadata: { name }, spec: { volume: name, target: 'node-2' } };
+      registry.create(Moves, move);
+      const volumeUid = phase === 'Pending' ? {} : { volumeUid: registry.get(Volumes, name).metadata.uid };
+      registry.patch(Moves, name, { status: { phase, ...volumeUid } }, { subresource: 'status' });
+    }
+    backup(at('flock.db'), at('backup'));
+    database.close();
+    restore(at('backup'), at('flock.db'));
+    const marked = registryOf(opened(t, at('flock.db')))
+      .list(Volumes)
+      .items.filter(({ metadata }) => metadata.annotations?.[RESTORED] !== undefined);
+    assert.deepEqual(marked.map(({ metadata }) => metadata.name).toSorted(), ['moving', 'ordered']);
+  });
+
   it('bring back what was there, under versions that nobody has seen', (t) => {
     const at = place(t);
     const database = opened(t, at('flock.db'));
@@ -190,7 +226,11 @@ describe('backup and restore', () => {
     assert.ok(aside, 'the database that was there is kept');
     const after = opened(t, at('flock.db'));
     const restored = registryOf(after);
-    assert.deepEqual(restored.list(Volumes).items, [made]);
+    const [back, ...none] = restored.list(Volumes).items;
+    assert.deepEqual(none, []);
+    const { annotations, ...metadata } = back?.metadata ?? made.metadata;
+    assert.deepEqual({ ...back, metadata }, made);
+    assert.ok(annotations?.[RESTORED], 'it was not made when the backup was: whether it was since is not known');
     assert.equal(after.settings.get('authority'), 'key');
     assert.ok(Number(restored.version) > Number(lost.metadata.resourceVersion));
     for (const { metadata } of [made, lost]) {

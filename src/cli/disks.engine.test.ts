@@ -150,11 +150,18 @@ test(
   },
 );
 
-/** A process in a mount namespace of its own, in which everything that is mounted now stays so. */
-async function inOwnNamespace(t: Test): Promise<ChildProcess> {
-  const child = spawn('unshare', ['--mount', '--propagation', 'private', 'sh', '-c', 'echo ready; exec sleep 300'], {
-    stdio: ['ignore', 'pipe', 'ignore'],
-  });
+/** Of the mounts of tests that run beside this one none may live on in the namespace: they would find their devices busy. */
+const LET_GO_OF_OTHERS = `cut -d' ' -f5 /proc/self/mountinfo | grep -F /flock- | sort -r | while read -r m; do case "$m" in "$0"*) ;; *) umount -l "$m" ;; esac; done`;
+
+/** A process in a mount namespace of its own, in which what is mounted in `folder` now stays so. */
+async function inOwnNamespace(t: Test, folder: string): Promise<ChildProcess> {
+  const child = spawn(
+    'unshare',
+    ['--mount', '--propagation', 'private', 'sh', '-c', `${LET_GO_OF_OTHERS}; echo ready; exec sleep 300`, folder],
+    {
+      stdio: ['ignore', 'pipe', 'ignore'],
+    },
+  );
   t.after(async () => void child.kill('SIGKILL'));
   await once(child.stdout, 'data');
   return child;
@@ -167,7 +174,7 @@ test(
     const engine = await startEngine(t, { nodes: ['node-1', 'node-2'], filesystem: XFS });
     await engine.volume('db', { size: '16Mi', pool: 'local', node: 'node-1' });
     const path = await engine.mount('db');
-    const holder = await inOwnNamespace(t);
+    const holder = await inOwnNamespace(t, engine.folder);
     const says = new RegExp(`mounted at .*at-db for process ${holder.pid} \\((sleep|sh|unshare)\\)`, 'u');
     await assert.rejects(engine.unmount('db'), refusing('InUse', says));
     assert.deepEqual(await mountsAt(path), []);

@@ -7,7 +7,19 @@ import { readPoint } from '../model/points.ts';
 import type { JournalProof } from '../model/proof.ts';
 import { parseSize } from '../model/quantity.ts';
 import type { CopyStatus, Volume } from '../model/volume.ts';
-import { asksToCancel, copiesOf, hasEnded, isCommitted, isDeleting, isFencing, isUnfinished, phaseOf, type Why } from './observed.ts';
+import {
+  asksToCancel,
+  copiesOf,
+  hasEnded,
+  isCommitted,
+  isDeleting,
+  isFencing,
+  isUnfinished,
+  phaseOf,
+  type Why,
+  isRecordBehind,
+  whyRestored,
+} from './observed.ts';
 
 export { roundPoint } from '../model/points.ts';
 
@@ -130,12 +142,24 @@ const leavingMove = (seen: CopiesSeen, copy: string): Stored<Move> | undefined =
 
 function absent(seen: CopiesSeen, volume: Stored<Volume>, id: string, entry: CopyStatus): CopyStep {
   if (isDeleting(volume)) return { step: 'dropEntry', copy: id };
-  if (isNamed(seen, volume, id))
-    return entry.created ? lost(id) : { ...create(id, entry, volume), size: parseSize(volume.spec.size), role: 'active' };
+  if (isNamed(seen, volume, id)) return entry.created ? lost(id) : first(id, entry, volume);
   const filling = fillingMove(seen, id);
   // A superseded copy was removed before the move that wants it for its target began: a new one is ordered.
   if (!filling || phaseOf(filling) === 'Cancelling' || entry.role === 'stale') return { step: 'dropEntry', copy: id };
   return entry.created || phaseOf(filling) !== 'Reserving' ? lost(id) : reservation(id, entry, volume, filling);
+}
+
+/** The volume's first copy. Where records were rolled back it may have been made before, and be elsewhere now. */
+function first(id: string, entry: CopyStatus, volume: Stored<Volume>): CopyStep {
+  const doubt = isRecordBehind(volume)
+    ? {
+        reason: 'RecordBehind',
+        message: 'another node has a copy of a later epoch than the record: records were rolled back. No empty copy is made',
+      }
+    : whyRestored(volume);
+  return doubt
+    ? { step: 'blocked', copy: id, why: doubt }
+    : { ...create(id, entry, volume), size: parseSize(volume.spec.size), role: 'active' };
 }
 
 function reservation(id: string, entry: CopyStatus, volume: Stored<Volume>, move: Stored<Move>): CopyStep {

@@ -15,6 +15,7 @@ import {
   isPublished,
   isReady,
   isRecordBehind,
+  whyRestored,
   phaseOf,
   type Why,
 } from './observed.ts';
@@ -127,7 +128,8 @@ function placeOf(volume: Volume): { node: string; copy: string; epoch: number; p
 
 function pendingOn(seen: MoveSeen, volume: Stored<Volume>): MoveStep | null {
   const { move, copying, caps } = seen;
-  if (isRecordBehind(volume)) return wait(rolledBack(seen));
+  const behind = whyBehind(seen, volume);
+  if (behind) return wait(behind);
   if (seen.earlier) return wait({ reason: 'Queued', message: `move ${seen.earlier} of the same volume comes first` });
   const from = volume.spec.node ?? '';
   const refusal = whyNotReachable('Source', from, seen.source) ?? whyNot(move.spec.target, seen.target, needOf(volume, move.spec.target));
@@ -183,7 +185,8 @@ function beforeCommit(seen: MoveSeen): MoveStep | null {
   const volume = ownVolume(seen);
   if (!volume || isDeleting(volume))
     return cancel('Cancelled', 'VolumeDeleted', `volume ${seen.move.spec.volume} was deleted during the move`);
-  if (isRecordBehind(volume)) return wait(rolledBack(seen));
+  const behind = whyBehind(seen, volume);
+  if (behind) return wait(behind);
   if (asksToCancel(seen.move)) return cancel('Cancelled', 'CancelAsked', 'cancelled by request');
   if (volume.spec.epoch === statusOf(seen).epoch) return null;
   // Somebody swapped the volume: this move did (its answer was lost), or a takeover or an earlier abort did.
@@ -201,6 +204,8 @@ const rolledBack = (seen: MoveSeen): Why => ({
   reason: 'RecordBehind',
   message: `a copy of volume ${seen.move.spec.volume} has a later epoch on its disk than the record: records were rolled back. The move stands still until a person decides which copy is right (flockctl volume show ${seen.move.spec.volume})`,
 });
+
+const whyBehind = (seen: MoveSeen, volume: Volume): Why | null => (isRecordBehind(volume) ? rolledBack(seen) : whyRestored(volume));
 
 const isOurs = (seen: MoveSeen, volume: Volume): boolean =>
   volume.spec.move === seen.move.metadata.name &&
@@ -413,7 +418,8 @@ const unreachableSource = (seen: MoveSeen): Why | null => whyNotReachable('Sourc
 
 function cancelling(seen: MoveSeen): MoveStep {
   const volume = ownVolume(seen);
-  if (volume && isRecordBehind(volume)) return wait(rolledBack(seen));
+  const behind = volume && whyBehind(seen, volume);
+  if (behind) return wait(behind);
   if (volume && isOurs(seen, volume)) return { step: 'phase', phase: 'Committed' };
   const back = volume && !isDeleting(volume) ? sourceBack(seen, volume) : null;
   return back ?? targetGone(seen, volume);

@@ -3,7 +3,7 @@ import type { Obstacle, Stored } from '../model/meta.ts';
 import type { Move, MovePhase } from '../model/move.ts';
 import { shortUid } from '../model/names.ts';
 import type { StorageNode } from '../model/storage-node.ts';
-import type { CopyStatus, Volume } from '../model/volume.ts';
+import { RESTORED, type CopyStatus, type Volume } from '../model/volume.ts';
 
 /** A reason and a sentence; without the time, which the writer adds. */
 export interface Why {
@@ -34,6 +34,16 @@ export const copiesOf = (volume: Volume): { [copy: string]: CopyStatus } => volu
  */
 export const isRecordBehind = (volume: Volume): boolean =>
   Object.values(copiesOf(volume)).some((copy) => (copy.epoch ?? 0) > (volume.spec.epoch ?? 0));
+
+/** Why nothing of a restored volume is made or swapped; null when nobody marked it. */
+export function whyRestored(volume: Volume): Why | null {
+  if (volume.metadata.annotations?.[RESTORED] === undefined) return null;
+  const name = volume.metadata.name;
+  return {
+    reason: 'RecordsRestored',
+    message: `the records were restored from a backup, and volume ${name} may have been made or moved since. With all agents running, look at its copies (flockctl volume show ${name}); if the record is right, go on by: kubectl annotate volume ${name} ${RESTORED}-`,
+  };
+}
 
 export const isPublished = (volume: Volume, copy: string): boolean => (copiesOf(volume)[copy]?.published?.length ?? 0) > 0;
 export const isDeleting = (object: { metadata: { deletionTimestamp?: string } }): boolean =>

@@ -2,7 +2,7 @@
 import type { Stored } from '../model/meta.ts';
 import { humanBytes } from '../model/quantity.ts';
 import type { StorageNode } from '../model/storage-node.ts';
-import { isReady, type Why } from './observed.ts';
+import { isDeleting, isReady, type Why } from './observed.ts';
 
 export interface Need {
   pool: string;
@@ -15,6 +15,7 @@ export interface Need {
 /** Why this node cannot take it, or null when it can. */
 export function whyNot(name: string, node: StorageNode | null, need: Need): Why | null {
   if (!node) return { reason: 'UnknownNode', message: `there is no node "${name}"; flockctl node list shows the nodes` };
+  if (isDeleting(node)) return { reason: 'NodeRemoved', message: `node ${name} is being removed; choose another node` };
   if (!isReady(node))
     return { reason: 'NodeNotReady', message: `the agent of node ${name} does not answer; start it, or choose another node` };
   if (node.spec?.unschedulable) return { reason: 'NodeUnschedulable', message: `node ${name} takes no new volumes (spec.unschedulable)` };

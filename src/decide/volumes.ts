@@ -3,7 +3,7 @@ import type { Stored } from '../model/meta.ts';
 import { parseSize } from '../model/quantity.ts';
 import type { StorageNode } from '../model/storage-node.ts';
 import { VOLUME_FINALIZER, type CopyStatus, type Volume, type VolumeStatus } from '../model/volume.ts';
-import { copiesOf, copyIdFrom, isDeleting, isPublished, isReady, saysSame, type Why } from './observed.ts';
+import { copiesOf, copyIdFrom, isDeleting, isPublished, isReady, saysSame, type Why, whyRestored } from './observed.ts';
 import { onlyPool, place, whyNot } from './placement.ts';
 
 export interface VolumeSeen {
@@ -29,9 +29,13 @@ export function nextVolumeStep(seen: VolumeSeen): VolumeStep {
   const finalizers = volume.metadata.finalizers ?? [];
   if (isDeleting(volume)) return leaving(seen, finalizers.includes(VOLUME_FINALIZER));
   if (!finalizers.includes(VOLUME_FINALIZER)) return { step: 'adopt' };
+  const doubt = isMade(volume) ? null : whyRestored(volume);
+  if (doubt) return tell(volume, { phase: 'Blocked', obstacle: doubt });
   if (volume.spec.copy === undefined) return placing(seen);
   return unordered(volume) ?? tell(volume, summaryOf(seen));
 }
+
+const isMade = (volume: Volume): boolean => copiesOf(volume)[volume.spec.copy ?? '']?.created === true;
 
 function leaving(seen: VolumeSeen, held: boolean): VolumeStep {
   if (!held) return { step: 'none' };

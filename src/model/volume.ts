@@ -82,6 +82,9 @@ export interface Volume extends ApiObject {
   status?: VolumeStatus;
 }
 
+/** Annotation: the record was restored from a backup, and whether its disks went on since is not known. A person takes it away. */
+export const RESTORED = 'flock.dev/restored';
+
 /** Held until no copy of the volume is reported by any node. */
 export const VOLUME_FINALIZER = 'flock.dev/copies';
 
