@@ -62,6 +62,14 @@ describe('writing', () => {
   const cases: [string, Verb, Kind, Loose | null, Loose | null, RegExp | null][] = [
     ['its own StorageNode', 'create', StorageNodes, null, object('n1'), null],
     ['what its own StorageNode says', 'update', StorageNodes, object('n1'), object('n1', { status: {} }), null],
+    [
+      'a hold on its own StorageNode',
+      'update',
+      StorageNodes,
+      object('n1'),
+      object('n1', { metadata: { name: 'n1', finalizers: ['evil.example/stay'] } }),
+      /nobody holds its own record/u,
+    ],
     ['another StorageNode', 'update', StorageNodes, object('n2'), object('n2', { status: {} }), /a node writes its own StorageNode, n1/u],
     ['its own removal', 'delete', StorageNodes, object('n1'), null, /for an administrator to say/u],
     ['its own Lease', 'create', Leases, null, object('node-n1', {}, 'flock-system'), null],
