@@ -209,16 +209,19 @@ class NodeAgent implements Agent {
     }
   }
 
-  /** Volumes whose copies were not known of yet are looked at; and all of this node when a pool or a copy broke or came back, for they say why. */
+  /**
+   * Volumes whose copies were not known of yet are looked at; and all of this node when a pool or a copy broke or came back, for they say
+   * why. What is blocked here is looked at every time: its cause may have gone between two looks, and then nothing else tells of it.
+   */
   async #look(): Promise<void> {
     const found = new Set((await this.#inventory.copies()).map(({ label }) => label.volume));
     const problems = JSON.stringify([...(await this.#inventory.problems()), ...(await damages(this.#inventory))]);
     const back = [...found].filter((name) => !this.#local.has(name));
     const here = this.#volumes.list().filter((volume) => concerns(volume, this.#options.node));
-    const concerned = problems === this.#problems ? [] : here.map(({ metadata }) => metadata.name);
+    const concerned = here.filter((volume) => problems !== this.#problems || isBlocked(volume, this.#options.node));
     this.#local = found;
     this.#problems = problems;
-    for (const name of [...back, ...concerned]) this.#queue.add(name);
+    for (const name of [...back, ...concerned.map(({ metadata }) => metadata.name)]) this.#queue.add(name);
   }
 
   async #reportNow(): Promise<void> {
@@ -305,3 +308,6 @@ class NodeAgent implements Agent {
 
 const concerns = (volume: Volume | null, node: string): boolean =>
   volume !== null && (volume.spec.node === node || Object.values(volume.status?.copies ?? {}).some((copy) => copy.node === node));
+
+const isBlocked = (volume: Volume, node: string): boolean =>
+  Object.values(volume.status?.copies ?? {}).some((copy) => copy.node === node && copy.obstacle !== undefined);

@@ -1,6 +1,7 @@
 // The agent's Mounts on a real machine: the verbs of src/host. Without root nothing is mounted, and raw volumes are links.
 import { beFormatted } from '../host/format.ts';
 import { beBound, beFlushed, beUnbound, isBound } from '../host/bound.ts';
+import { isLink, realPlace } from '../host/files.ts';
 import { beGrown } from '../host/grow-filesystem.ts';
 import { beMounted } from '../host/mounts.ts';
 import { FlockError } from '../model/errors.ts';
@@ -20,6 +21,8 @@ export function hostMounts(canMount: boolean): Mounts {
     beBound: (device, target) => beBound(device, target, canMount ? 'mount' : 'link'),
     beGrown,
     isMounted: isBound,
+    realPlace,
+    isLink,
     beFlushed,
   };
 }

@@ -20,6 +20,9 @@ export interface Mounts {
   /** The mounted filesystem fills its device. */
   beGrown(device: string, target: string, filesystem: Filesystem): Promise<void>;
   isMounted(target: string): Promise<boolean>;
+  /** The path by the real name of its folder, so that one place has one name. */
+  realPlace(target: string): Promise<string>;
+  isLink(target: string): Promise<boolean>;
   /** What was written at `target` so far is on its device. */
   beFlushed(target: string): Promise<void>;
 }

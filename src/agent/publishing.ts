@@ -1,8 +1,6 @@
 // Serving a volume at a path of this node, and ending that. Under the volume's lock, after a fresh read of the records (rule 1); what may be
 // served is decided in decide/copies.ts.
-import { lstat, realpath } from 'node:fs/promises';
-import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
-import { ifThere } from '../host/files.ts';
+import { isAbsolute, resolve } from 'node:path';
 import type { CopyLabel } from '../model/label.ts';
 import { FlockError, ifFound, Invalid, isReason, messageOf, type Reason } from '../model/errors.ts';
 import { objectName, printable } from '../model/names.ts';
@@ -53,9 +51,20 @@ export class Publishing {
 
   /** Throws NotPermitted with the reason when rule 1 forbids it, InUse when the path is taken, and what the disk says. Safe to repeat. */
   async publish(order: PublishOrder): Promise<Published> {
-    const target = await pathOf(order.target);
+    const target = await this.#pathOf(order.target);
     // Of two volumes that are to be at one path, one gets it.
     return this.#lock(objectName(order.volume), () => this.#lock(`at ${target}`, () => this.#publishAt(order, target)));
+  }
+
+  /** The folder that it is in is called by its real name, so that one place has one name. The last part may be a link of ours. */
+  async #pathOf(target: string): Promise<string> {
+    if (!isAbsolute(target) || target.includes('\0') || target.length > 4000)
+      throw new Invalid(`mount point ${printable(target)} is not valid: give an absolute path`);
+    try {
+      return await this.#ports.mounts.realPlace(resolve(target));
+    } catch (error) {
+      throw new Invalid(`mount point ${printable(target)} is not valid: ${messageOf(error)}`, { cause: error });
+    }
   }
 
   async #publishAt({ volume, readOnly }: PublishOrder, target: string): Promise<Published> {
@@ -76,7 +85,7 @@ export class Publishing {
     const taken = this.#publications.at(target);
     if (taken !== null && taken !== found.name)
       throw new FlockError('InUse', `${target} is where copy ${taken} is published; unmount that first`);
-    if (taken === null && (await isLink(target)))
+    if (taken === null && (await this.#ports.mounts.isLink(target)))
       throw new Invalid(`mount point ${target} is a symbolic link: give the path that it leads to`);
     if (readOnly && found.label.volumeMode === 'Block')
       throw new FlockError('Unsupported', `volume ${found.label.volume} is a raw block volume: it cannot be given out read-only`);
@@ -90,7 +99,7 @@ export class Publishing {
 
   /** Ends every publication of the volume, or the one at `target`. Throws InUse, naming the holder. Safe to repeat. */
   async unpublish(order: { volume: string; target?: string }): Promise<void> {
-    const target = order.target === undefined ? undefined : await pathOf(order.target);
+    const target = order.target === undefined ? undefined : await this.#pathOf(order.target);
     return this.#lock(objectName(order.volume), async () => {
       // What is mounted is known without its pool and its record: neither may keep it mounted.
       const mounted = this.#publications.ofVolume(order.volume);
@@ -214,18 +223,3 @@ export class Publishing {
 }
 
 const REFUSALS: { [why: string]: Reason } = { VolumeNotFound: 'NotFound', CopyDamaged: 'Corrupt' };
-
-/** The folder that it is in is called by its real name, so that one place has one name. The last part may be a link of ours. */
-async function pathOf(target: string): Promise<string> {
-  if (!isAbsolute(target) || target.includes('\0') || target.length > 4000)
-    throw new Invalid(`mount point ${printable(target)} is not valid: give an absolute path`);
-  const path = resolve(target);
-  try {
-    const folder = await ifThere(realpath(dirname(path)));
-    return folder === null ? path : join(folder, basename(path));
-  } catch (error) {
-    throw new Invalid(`mount point ${printable(target)} is not valid: ${messageOf(error)}`, { cause: error });
-  }
-}
-
-const isLink = async (path: string): Promise<boolean> => (await ifThere(lstat(path)))?.isSymbolicLink() === true;

@@ -1,7 +1,7 @@
 // Small files that are either the old ones or the new ones after a crash, and locks that end with their holder. Knows no content.
 import { constants } from 'node:fs';
-import { mkdir, open, rename, stat, unlink, type FileHandle } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { lstat, mkdir, open, realpath, rename, stat, unlink, type FileHandle } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { Invalid, messageOf } from '../model/errors.ts';
 import { asFlockError, syncWhole, tryLock } from './syscalls.ts';
 
@@ -105,3 +105,11 @@ async function isMade(path: string, mode: number): Promise<boolean> {
     return true;
   }
 }
+
+/** The path by the real name of the folder that it is in, where that is there: one place has one name. The last part may be a link. */
+export async function realPlace(path: string): Promise<string> {
+  const folder = await ifThere(realpath(dirname(path)));
+  return folder === null ? path : join(folder, basename(path));
+}
+
+export const isLink = async (path: string): Promise<boolean> => (await ifThere(lstat(path)))?.isSymbolicLink() === true;

@@ -2,6 +2,7 @@
 // a word in a copy's first block, so that they travel with the bytes. Only *.test.ts import it.
 import { ofVolume, type Publication, type Publications } from '../agent/publications.ts';
 import type { Mounts, Transfer } from '../agent/ports.ts';
+import { isLink, realPlace } from '../host/files.ts';
 import { FlockError } from '../model/errors.ts';
 import { roundPoint } from '../model/points.ts';
 import type { MemoryDisk } from '../pools/memory.ts';
@@ -74,6 +75,8 @@ export function fakeMounts(of: Machine): Mounts {
       if (of.growthError) throw of.growthError;
     },
     isMounted: async (target) => of.mounts.has(target),
+    realPlace,
+    isLink,
     beFlushed: async () => undefined,
   };
 }
