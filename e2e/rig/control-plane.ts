@@ -48,6 +48,7 @@ const flagsOf: { [S in ServerName]: (place: Place) => string[] } = {
     '--authorization-mode=Node,RBAC',
     '--enable-admission-plugins=NodeRestriction',
     '--allow-privileged=true',
+    `--kubelet-certificate-authority=${credentials}/ca.crt`,
     `--kubelet-client-certificate=${credentials}/admin.crt`,
     `--kubelet-client-key=${credentials}/admin.key`,
     '--kubelet-preferred-address-types=InternalIP',

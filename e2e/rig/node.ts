@@ -3,6 +3,7 @@
 import { copyFile, mkdir, mkdtemp, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { issue, signedBy } from '../kube/credentials.ts';
 import type { Answer } from '../kube/programs.ts';
 import { kill, launch, logOf, pidOf } from './background.ts';
 import type { Built } from './built.ts';
@@ -50,7 +51,16 @@ export class RigNode {
     }
     const kubeconfig = await writeClient(this.#place, this.name, `/O=system:nodes/CN=system:node:${this.name}`);
     await copyFile(kubeconfig, join(this.#own, 'kubeconfig'));
+    await this.#servingCertificate();
     await layCable(this.#place, this.number);
+  }
+
+  /** What the kubelet shows to the API server, for `kubectl exec` and logs. */
+  async #servingCertificate(): Promise<void> {
+    const names = `subjectAltName=IP:${this.address},DNS:${this.name}`;
+    const serving = `${this.name}-serving`;
+    await issue(this.#place.credentials, serving, `/O=system:nodes/CN=system:node:${this.name}`, signedBy(this.#place.credentials, names));
+    for (const end of ['crt', 'key']) await copyFile(join(this.#place.credentials, `${serving}.${end}`), join(this.#own, `serving.${end}`));
   }
 
   #disk(disk: string): string {
@@ -66,7 +76,8 @@ export class RigNode {
       `ubda=${this.#disk('root')},${this.#kernel}/root.img`,
       ...Object.keys(DISKS).map((each) => `${each}=${this.#disk(each)}`),
     ];
-    const root = ['root=/dev/ubda', 'rw', 'rootflags=noinit_itable', 'init=/usr/sbin/node-init'];
+    // After a power cut the kubelet and the runtime must find whole files, although they do not flush all that they write.
+    const root = ['root=/dev/ubda', 'rw', 'rootfstype=ext4', 'rootflags=noinit_itable,nodelalloc,commit=1', 'init=/usr/sbin/node-init'];
     // Without gro=1 the kernel complains of every large frame and stalls.
     const network = `vec0:transport=tap,ifname=${cableOf(this.number)},depth=64,gro=1`;
     const console = ['con=null', 'con0=null,fd:1', 'quiet'];
