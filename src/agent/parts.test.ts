@@ -8,7 +8,7 @@ import { temporaryFolder } from '../testing/folders.ts';
 import { aCopy } from '../testing/labels.ts';
 import { inventory } from './inventory.ts';
 import { keyedLock } from './lock.ts';
-import { openPublications } from './publications.ts';
+import { openPublications, publicationsIn } from './publications.ts';
 
 test('one key is worked on by one at a time, in order, also after an error; other keys do not wait', async () => {
   const lock = keyedLock();
@@ -52,6 +52,29 @@ test('publications are found by their volume after a restart too, without asking
   await before.add('copy', { target: '/one', readOnly: false, volume: 'db' });
   await before.add('other', { target: '/two', readOnly: false, volume: 'files' });
   assert.deepEqual((await openPublications(file, mounts)).ofVolume('db'), [{ copy: 'copy', target: '/one' }]);
+});
+
+test('publications of two volumes that come at once are both remembered, whichever write takes longer', async () => {
+  let kept: object = {};
+  const slow = Promise.withResolvers<void>();
+  const writes = [Promise.resolve(), slow.promise, Promise.resolve()];
+  const store = {
+    read: async () => ({}),
+    save: async (all: object) => {
+      const text = JSON.stringify(all);
+      await writes.shift();
+      kept = JSON.parse(text) as object;
+    },
+  };
+  const publications = await publicationsIn(store, { isMounted: async () => true });
+  const both = [
+    publications.add('one', { volume: 'one', target: '/one', readOnly: false }),
+    publications.add('two', { volume: 'two', target: '/two', readOnly: false }),
+  ];
+  await Promise.race([both[1], new Promise((resolve) => setImmediate(resolve))]);
+  slow.resolve();
+  await Promise.all(both);
+  assert.deepEqual(Object.keys(kept), ['one', 'two']);
 });
 
 test('a file of publications that cannot be read is an error that names it, not an empty one', async (t) => {

@@ -44,7 +44,13 @@ export async function publicationsIn(store: PublicationStore, mounts: Pick<Mount
     for (const publication of list) if (await mounts.isMounted(publication.target)) mounted.push(publication);
     if (mounted.length > 0) all.set(copy, mounted);
   }
-  const save = (): Promise<void> => store.save(Object.fromEntries(all));
+  let turn: Promise<unknown> = Promise.resolve();
+  // One after the other, each with all that is known by then: of two at once the older could be the last.
+  const save = (): Promise<void> => {
+    const mine = turn.then(() => store.save(Object.fromEntries(all)));
+    turn = mine.catch(() => undefined);
+    return mine;
+  };
   await save();
   return {
     of: (copy) => all.get(copy) ?? [],
