@@ -16,6 +16,8 @@ const LAYERS: { folders: string[]; together?: true; pure?: true }[] = [
   { folders: ['agent', 'controller'] },
   { folders: ['csi', 'workload', 'kubernetes'], together: true },
   { folders: ['cli', 'web'], together: true },
+  // Plays the shipped code; only scripts and tests use it.
+  { folders: ['simulation'] },
 ];
 
 /** Tests, the fixtures that they share, and suites that several of them run. */

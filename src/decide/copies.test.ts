@@ -170,9 +170,14 @@ table('the copy that the record names', [
       blocked(
         SOURCE_COPY,
         'DiskBehind',
-        "the copy's own label says epoch 1 and does not know of the move that brought the volume here (epoch 3): the disk was put back to an older state. It is not served; bring the newer disk back, or move from a kept copy",
+        "the copy's own label says epoch 1 and does not know of the move that brought the volume here (epoch 3): the disk was put back to an older state. It is not served: bring the newer disk back; if this copy is the one to go on with, take spec.move away from the volume",
       ),
     ],
+  ],
+  [
+    'active at an older epoch that a person raised, with no move named, it is given the new epoch',
+    atSource(onDisk({ arrivedBy: OTHER_UID }), { volume: aVolume({ spec: { epoch: 3 } }) }),
+    [{ step: 'relabel', copy: SOURCE_COPY, label: { epoch: 3 } }],
   ],
   [
     'active at an older epoch and brought here by that move, it is given the new epoch: a move from here was aborted',

@@ -240,16 +240,16 @@ function named(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): Copy
 
 /** The record says that a move brought the volume here, and the label knows nothing of it, or of another: the disk is older than that commit. */
 function isPutBack(seen: CopiesSeen, { spec }: Volume, { label }: CopyOnDisk): boolean {
-  if ((spec.move === undefined) !== (label.arrivedBy === undefined)) return true;
+  if (spec.move === undefined) return false;
   const move = seen.moves.find(({ metadata }) => metadata.name === spec.move);
-  return move !== undefined && move.metadata.uid !== label.arrivedBy;
+  return label.arrivedBy === undefined || (move !== undefined && move.metadata.uid !== label.arrivedBy);
 }
 
 const diskBehind = (copy: CopyOnDisk, epoch: number): CopyStep =>
   blocked(
     copy.id,
     'DiskBehind',
-    `the copy's own label says epoch ${copy.label.epoch} and does not know of the move that brought the volume here (epoch ${epoch}): the disk was put back to an older state. It is not served; bring the newer disk back, or move from a kept copy`,
+    `the copy's own label says epoch ${copy.label.epoch} and does not know of the move that brought the volume here (epoch ${epoch}): the disk was put back to an older state. It is not served: bring the newer disk back; if this copy is the one to go on with, take spec.move away from the volume`,
   );
 
 /** Active as the record says: fence it, scrub it or grow it when asked. */

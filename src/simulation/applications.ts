@@ -93,7 +93,10 @@ export class Application {
     const truth = rules.truths.get(copy.label.volumeUid);
     if (truth && copy.label.volumeMode === 'Filesystem') truth.formatted = true;
     rules.compare(copy, `what is mounted on ${node}`);
-    this.#world.note(`app ${this.volume}`, `runs on ${node} at copy ${copy.label.copy}, block 1 is ${JSON.stringify(textAt(copy.live, 1n))}`);
+    this.#world.note(
+      `app ${this.volume}`,
+      `runs on ${node} at copy ${copy.label.copy}, block 1 is ${JSON.stringify(textAt(copy.live, 1n))}`,
+    );
   }
 
   #write(node: string): Promise<void> {
@@ -122,4 +125,3 @@ export class Application {
     await this.#end(node);
   }
 }
-

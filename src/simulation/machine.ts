@@ -38,12 +38,7 @@ export class Machine {
     this.powered = false;
     this.mounts.clear();
     for (const copy of this.disk.copies.values()) copy.device = null;
-    for (const [live, blocks] of this.unsynced)
-      for (const [block, old] of blocks)
-        if (chance.happens(0.5)) {
-          if (old) live.set(block, old);
-          else live.delete(block);
-        }
+    for (const [live, blocks] of this.unsynced) for (const [block, old] of blocks) if (chance.happens(0.5)) putBack(live, block, old);
     this.unsynced.clear();
   }
 
@@ -120,6 +115,13 @@ export function mountsOf(machine: Machine, chance: Chance, formats: (copy: Memor
       if (chance.happens(machine.blindness)) throw new FlockError('NotPermitted', 'the filesystem cannot be grown now');
     },
     isMounted: async (target) => machine.mounts.has(target),
+    realPlace: async (target) => target,
+    isLink: async () => false,
     beFlushed: async () => undefined,
   };
+}
+
+function putBack(live: MemoryCopy['live'], block: bigint, old: Buffer | undefined): void {
+  if (old) live.set(block, old);
+  else live.delete(block);
 }

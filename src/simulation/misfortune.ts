@@ -32,7 +32,7 @@ export class Misfortune {
   }
 
   endAll(): void {
-    for (const end of [...this.#lasting]) end();
+    for (const end of Array.from(this.#lasting)) end();
   }
 
   #node(): string {
@@ -77,7 +77,9 @@ export class Misfortune {
     weather.slow = this.#chance.between(0.02, 0.3);
     weather.delay = this.#chance.between(200, 4_000);
     weather.oldLists = this.#chance.between(0, 0.8);
-    this.#last(`messages are lost (${weather.loss.toFixed(2)}), late and repeated`, () => Object.assign(weather, { loss: 0, repeats: 0, slow: 0, delay: 0, oldLists: 0 }));
+    this.#last(`messages are lost (${weather.loss.toFixed(2)}), late and repeated`, () =>
+      Object.assign(weather, { loss: 0, repeats: 0, slow: 0, delay: 0, oldLists: 0 }),
+    );
   }
 
   serverStops(): void {

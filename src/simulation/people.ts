@@ -77,7 +77,8 @@ export class People {
   grow(): void {
     const volume = this.#volume();
     const size = this.#world.chance.pick(LARGER);
-    if (volume) this.#try(`grows ${volume.metadata.name} to ${size}`, () => this.#registry.patch(Volumes, volume.metadata.name, { spec: { size } }));
+    if (volume)
+      this.#try(`grows ${volume.metadata.name} to ${size}`, () => this.#registry.patch(Volumes, volume.metadata.name, { spec: { size } }));
   }
 
   order(volume = this.#volume()?.metadata.name, target = this.#node()): void {
@@ -106,11 +107,14 @@ export class People {
     const node = this.#node();
     this.#cordon(node, true);
     const others = [...this.#world.machines.keys()].filter((other) => other !== node);
-    for (const { metadata, spec } of this.#world.volumes()) if (spec.node === node) this.order(metadata.name, this.#world.chance.pick(others) ?? '');
+    for (const { metadata, spec } of this.#world.volumes())
+      if (spec.node === node) this.order(metadata.name, this.#world.chance.pick(others) ?? '');
   }
 
   #cordon(node: string, unschedulable: boolean): void {
-    this.#try(`${unschedulable ? 'cordons' : 'uncordons'} ${node}`, () => this.#registry.patch(StorageNodes, node, { spec: { unschedulable } }));
+    this.#try(`${unschedulable ? 'cordons' : 'uncordons'} ${node}`, () =>
+      this.#registry.patch(StorageNodes, node, { spec: { unschedulable } }),
+    );
   }
 
   uncordonAll(): void {
@@ -140,12 +144,20 @@ export class People {
   decide(): void {
     if (!this.#world.server.up) return;
     for (const truth of this.#world.rules.truths.values()) {
-      const record = this.#world.volumes().find(({ metadata }) => metadata.uid === truth.uid) ?? null;
-      if (record && (truth.lost || truth.gone)) this.#deleteAgain(truth, record);
-      else if (record && truth.behind) this.#name(truth, record);
-      else if (!record && !truth.gone) this.#forget(truth);
-      else if (!record && truth.rewritten) this.#removeRemains(truth);
+      const record = this.#world.volumes().find(({ metadata }) => metadata.uid === truth.uid);
+      if (record) this.#decideOn(truth, record);
+      else this.#decideWithout(truth);
     }
+  }
+
+  #decideOn(truth: VolumeTruth, record: Stored<Volume>): void {
+    if (truth.lost || truth.gone) this.#deleteAgain(truth, record);
+    else if (truth.behind) this.#name(truth, record);
+  }
+
+  #decideWithout(truth: VolumeTruth): void {
+    if (!truth.gone) this.#forget(truth);
+    else if (truth.rewritten) this.#removeRemains(truth);
   }
 
   #deleteAgain(truth: VolumeTruth, record: Stored<Volume>): void {
@@ -160,7 +172,7 @@ export class People {
     const epoch = Math.max(placed.epoch, record.spec.epoch ?? 0, found?.label.epoch ?? 0) + 1;
     const spec = { node: placed.node, copy: placed.copy, epoch };
     this.#try(`names copy ${placed.copy} on ${placed.node} as ${truth.name} at epoch ${epoch}`, () => {
-      this.#registry.patch(Volumes, truth.name, { metadata: { uid: truth.uid }, spec });
+      this.#registry.patch(Volumes, truth.name, { metadata: { uid: truth.uid }, spec: { ...spec, move: null } });
     });
   }
 

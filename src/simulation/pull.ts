@@ -252,22 +252,14 @@ class Pull {
   async #plan(): Promise<Manifest> {
     const { journal, order } = this.#round;
     const { begun, completed } = journal;
-    const first = completed ? completed.final : !(journal.pristine && !begun) && begun?.mode !== 'full';
-    const manifest = await this.#ask(first);
+    const manifest = await this.#ask(mustCompare(journal));
     const text = JSON.stringify([manifest.mode, manifest.point, manifest.blocks.map(String)]);
-    const goesOn =
-      begun &&
-      begun.round === order.round &&
-      begun.final === order.final &&
-      begun.mode !== 'hash' &&
-      manifest.settled &&
-      begun.manifest === text;
-    if (goesOn) {
+    if (begun && isSameRound(begun, order) && manifest.settled && begun.manifest === text) {
       this.#resumed = BigInt(begun.done.size * BLOCK);
       return { ...manifest, blocks: begun.blocks };
     }
     if (manifest.mode === 'hash') return this.#compared(manifest);
-    if (begun && (completed === null || completed.final || begun.mode === 'hash')) return this.#compared(await this.#ask(true));
+    if (begun && isDoubtful(begun, completed)) return this.#compared(await this.#ask(true));
     const kept = new Set([...(begun?.blocks ?? []), ...manifest.blocks]);
     return this.#begin(
       manifest,
@@ -446,4 +438,17 @@ async function scrub(parts: PullParts, options: PullOptions, point: string): Ret
   } finally {
     link.end(null);
   }
+}
+
+const isSameRound = (begun: Begun, order: RoundOrder): boolean =>
+  begun.round === order.round && begun.final === order.final && begun.mode !== 'hash';
+
+/** What it left on the copy is not all known. */
+const isDoubtful = (begun: Begun, completed: { final: boolean } | null): boolean =>
+  completed === null || completed.final || begun.mode === 'hash';
+
+/** There is no point that the copy is known to equal. */
+function mustCompare({ begun, completed, pristine }: Journal): boolean {
+  if (completed) return completed.final;
+  return !(pristine && !begun) && begun?.mode !== 'full';
 }

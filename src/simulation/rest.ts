@@ -21,7 +21,11 @@ export async function rest(world: World, people: People, misfortune: Misfortune)
   await world.pass(LOOK);
   people.uncordonAll();
   for (const application of people.applications.values()) application.wanted = false;
-  await settled(world, () => [...leftover(world), ...stillUsed(people)], () => tidy(world, people));
+  await settled(
+    world,
+    () => [...leftover(world), ...stillUsed(people)],
+    () => tidy(world, people),
+  );
   if (world.rules.breach === null) await examined(world, people);
   if (world.rules.breach === null) await unchanged(world);
   if (world.rules.breach === null) await emptied(world, people);
@@ -80,7 +84,9 @@ function disksLeft(world: World): string[] {
     for (const [name, { label, points, device }] of disk.copies) {
       if (named.get(name) !== node) left.push(`${node} still has copy ${label.copy} of ${label.volume} (${label.role})`);
       else if (points.size > 0 || device !== null || label.role !== 'active')
-        left.push(`copy ${label.copy} of ${label.volume} on ${node} is ${label.role}, ${device ?? 'detached'}, with points ${[...points.keys()].join()}`);
+        left.push(
+          `copy ${label.copy} of ${label.volume} on ${node} is ${label.role}, ${device ?? 'detached'}, with points ${[...points.keys()].join()}`,
+        );
     }
     for (const name of journals.keys()) left.push(`${node} still has a journal of ${name}`);
   }
@@ -129,6 +135,10 @@ async function emptied(world: World, people: People): Promise<void> {
   const { registry } = world.server;
   for (const { metadata } of world.moves()) registry.delete(Moves, metadata.name);
   for (const { metadata } of world.volumes()) registry.delete(Volumes, metadata.name);
-  await settled(world, () => [...leftover(world), ...world.volumes().map(({ metadata }) => `volume ${metadata.name} is still recorded`)], () => people.decide());
+  await settled(
+    world,
+    () => [...leftover(world), ...world.volumes().map(({ metadata }) => `volume ${metadata.name} is still recorded`)],
+    () => people.decide(),
+  );
   for (const application of people.applications.values()) application.over = true;
 }

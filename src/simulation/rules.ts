@@ -3,7 +3,7 @@
 // history.
 import type { CopyLabel } from '../model/label.ts';
 import type { ApiObject, Stored } from '../model/meta.ts';
-import type { Move } from '../model/move.ts';
+import type { Move, MovePhase } from '../model/move.ts';
 import { durationMs } from '../model/names.ts';
 import type { Volume } from '../model/volume.ts';
 import { textAt, type Machine, type MemoryCopy } from './machine.ts';
@@ -20,9 +20,9 @@ export interface RulesParts {
 
 /** Clocks differ by less than this, ms. */
 export const SKEW = 20_000;
-const UNBEGUN = new Set(['Pending', 'Published', 'Retaining', 'Done', 'Cancelled', 'Failed']);
-const ROLLED_BACK = new Set(['Cancelled', 'Failed']);
-const CARRIED_OUT = new Set(['Retaining', 'Done', 'Published']);
+const UNBEGUN = new Set<MovePhase>(['Pending', 'Published', 'Retaining', 'Done', 'Cancelled', 'Failed']);
+const ROLLED_BACK = new Set<MovePhase>(['Cancelled', 'Failed']);
+const CARRIED_OUT = new Set<MovePhase>(['Retaining', 'Done', 'Published']);
 
 interface OnDisk {
   node: string;
@@ -86,7 +86,8 @@ export class Rules {
       return;
     }
     if (truth.behind) return this.#decided(truth, next);
-    if (next.epoch < before.epoch) return this.break('rule 3, commit and abort', `${truth.name} went back to epoch ${next.epoch} from ${before.epoch}`);
+    if (next.epoch < before.epoch)
+      return this.break('rule 3, commit and abort', `${truth.name} went back to epoch ${next.epoch} from ${before.epoch}`);
     const of = truth.epochs.get(next.epoch);
     if (of !== undefined && of !== next.copy)
       return this.break('rule 3, commit and abort', `epoch ${next.epoch} of ${truth.name} is ${of}'s and ${next.copy}'s`);
@@ -146,16 +147,25 @@ export class Rules {
     const phase = status?.phase ?? 'Pending';
     if (phase === 'Done' || ROLLED_BACK.has(phase)) this.ended.set(metadata.uid, phase);
     if (!truth || truth.rewritten) return;
+    this.#checkOnlyMove(truth, metadata.name, phase);
+    this.#checkEnding(truth, metadata.name, phase);
+  }
+
+  #checkOnlyMove(truth: VolumeTruth, name: string, phase: MovePhase): void {
     const unfinished = this.#parts
       .moves()
       .filter((move) => move.status?.volumeUid === truth.uid && !UNBEGUN.has(move.status.phase ?? 'Pending'))
       .map((move) => move.metadata.name);
-    if (!UNBEGUN.has(phase)) unfinished.push(metadata.name);
-    if (new Set(unfinished).size > 1) this.break('at most one unfinished move', `${truth.name} has ${[...new Set(unfinished)].join(' and ')}`);
-    if (ROLLED_BACK.has(phase) && truth.committed.has(metadata.name))
-      this.break('rule 3, commit and abort', `${metadata.name} is ${phase}, but was committed`);
-    if (CARRIED_OUT.has(phase) && !truth.committed.has(metadata.name) && !truth.deleting)
-      this.break('rule 3, commit and abort', `${metadata.name} is ${phase}, but was never committed`);
+    if (!UNBEGUN.has(phase)) unfinished.push(name);
+    if (new Set(unfinished).size > 1)
+      this.break('at most one unfinished move', `${truth.name} has ${[...new Set(unfinished)].join(' and ')}`);
+  }
+
+  #checkEnding(truth: VolumeTruth, name: string, phase: MovePhase): void {
+    const committed = truth.committed.has(name);
+    if (ROLLED_BACK.has(phase) && committed) this.break('rule 3, commit and abort', `${name} is ${phase}, but was committed`);
+    if (CARRIED_OUT.has(phase) && !committed && !truth.deleting)
+      this.break('rule 3, commit and abort', `${name} is ${phase}, but was never committed`);
   }
 
   // ---- disks -------------------------------------------------------------------------------------------------------------------
@@ -197,21 +207,32 @@ export class Rules {
     const { placed, behind, name } = truth;
     const where = `copy ${label.copy} of ${name} on ${node} (${before.role}, epoch ${before.epoch}) became active at epoch ${label.epoch}`;
     if (behind) return this.break('rule 1, records behind', `${where} before anybody decided`);
+    this.#checkIsPlaced(where, label, placed);
+    if (before.role === 'retired' && label.epoch <= before.epoch)
+      this.break('rule 3, commit and abort', `${where}: a late commit would succeed`);
+  }
+
+  #checkIsPlaced(where: string, label: CopyLabel, placed: VolumeTruth['placed']): void {
     if (placed?.copy !== label.copy) this.break('rule 1', `${where}, but ${placed?.copy} on ${placed?.node} is the one`);
     if (label.epoch > (placed?.epoch ?? 0)) this.break('rule 1', `${where}, the record says ${placed?.epoch}`);
-    if (before.role === 'retired' && label.epoch <= before.epoch) this.break('rule 3, commit and abort', `${where}: a late commit would succeed`);
   }
 
   #removed({ node, label }: OnDisk): void {
     const truth = this.truths.get(label.volumeUid);
-    if (!truth || truth.deleting || truth.gone || truth.lost || truth.rewritten) return;
+    if (!truth || mayLose(truth)) return;
     const what = `copy ${label.copy} of ${truth.name} (${label.role}, epoch ${label.epoch}) on ${node} was removed`;
     if (truth.placed?.copy === label.copy) return this.break('rule 2', `${what}, and is the one that the record names`);
-    if (label.role === 'incoming') return;
+    if (label.role !== 'incoming') this.#checkReleased(what, truth, label);
+  }
+
+  #checkReleased(what: string, truth: VolumeTruth, label: CopyLabel): void {
     const kept = truth.superseded.get(label.copy);
     if (label.role !== 'stale' || !kept) return this.break('rule 2', `${what}, and nothing superseded it`);
-    if (this.#parts.time.now + SKEW < kept.at + kept.retained) this.break('rule 2, retention', `${what} ${Math.round(this.#parts.time.now - kept.at)} ms after its successor was committed`);
-    if (!truth.scrubbed.has(label.moveUid ?? '') && !this.#isUnscrubbable(truth, label)) this.break('rule 2, scrub', `${what} before its successor was scrubbed`);
+    const { now } = this.#parts.time;
+    if (now + SKEW < kept.at + kept.retained)
+      this.break('rule 2, retention', `${what} ${Math.round(now - kept.at)} ms after its successor was committed`);
+    if (!truth.scrubbed.has(label.moveUid ?? '') && !this.#isUnscrubbable(truth, label))
+      this.break('rule 2, scrub', `${what} before its successor was scrubbed`);
   }
 
   /** What superseded it was superseded too, or its pool has no points in time. */
@@ -223,23 +244,30 @@ export class Rules {
   }
 
   #checkUse(): void {
-    const users = new Map<string, string[]>();
+    const users = new Map<string, Set<string>>();
     for (const machine of this.#parts.machines.values())
       for (const { copy } of machine.inUse()) {
         const truth = this.truths.get(copy.label.volumeUid);
         if (!truth || truth.lost) continue;
-        users.set(truth.uid, [...new Set([...(users.get(truth.uid) ?? []), `${copy.label.copy} on ${machine.name}`])]);
-        if (!truth.behind && !truth.gone && truth.placed?.copy !== copy.label.copy)
-          this.break('rule 1', `${truth.name} is in use at copy ${copy.label.copy} on ${machine.name}, but ${truth.placed?.copy} is the one`);
-        if (copy.label.role !== 'active') this.break('rule 1', `a copy of ${truth.name} on ${machine.name} is in use and ${copy.label.role}`);
+        users.set(truth.uid, (users.get(truth.uid) ?? new Set()).add(`${copy.label.copy} on ${machine.name}`));
+        this.#checkUsed(truth, copy.label, machine.name);
       }
-    for (const [uid, using] of users) if (using.length > 1) this.break('rule 1', `${this.truths.get(uid)?.name} is in use at ${using.join(' and ')}`);
+    for (const [uid, using] of users)
+      if (using.size > 1) this.break('rule 1', `${this.truths.get(uid)?.name} is in use at ${[...using].join(' and ')}`);
+  }
+
+  #checkUsed(truth: VolumeTruth, label: CopyLabel, node: string): void {
+    const { name, placed, behind, gone } = truth;
+    if (!behind && !gone && placed?.copy !== label.copy)
+      this.break('rule 1', `${name} is in use at copy ${label.copy} on ${node}, but ${placed?.copy} is the one`);
+    if (label.role !== 'active') this.break('rule 1', `a copy of ${name} on ${node} is in use and ${label.role}`);
   }
 
   #checkNamed(truth: VolumeTruth): void {
     const { placed, deleting, gone, lost, behind } = truth;
     if (!placed || deleting || gone || lost || behind || !truth.made.has(placed.copy)) return;
-    if (!this.#find(truth, placed)) this.break('rule 2', `copy ${placed.copy} of ${truth.name}, which the record names, is not on ${placed.node}`);
+    if (!this.#find(truth, placed))
+      this.break('rule 2', `copy ${placed.copy} of ${truth.name}, which the record names, is not on ${placed.node}`);
   }
 
   // ---- bytes -------------------------------------------------------------------------------------------------------------------
@@ -248,7 +276,8 @@ export class Rules {
   formats({ label, live }: MemoryCopy): void {
     const truth = this.truths.get(label.volumeUid);
     if (!truth) return;
-    if (truth.formatted || label.formatted) this.break('rule 6, never format on a guess', `${truth.name} was formatted again over ${live.size} blocks`);
+    if (truth.formatted || label.formatted)
+      this.break('rule 6, never format on a guess', `${truth.name} was formatted again over ${live.size} blocks`);
   }
 
   /** A writable mount was made at the order of somebody. */
@@ -267,14 +296,24 @@ export class Rules {
   #compare({ name, acknowledged }: VolumeTruth, { live }: Pick<MemoryCopy, 'live'>, where: string): void {
     for (const [block, text] of acknowledged)
       if (textAt(live, block) !== text)
-        return this.break('acknowledged writes are there', `${name}: ${where} has ${JSON.stringify(textAt(live, block).slice(0, 40))} in block ${block}, not ${JSON.stringify(text)}`);
+        return this.break(
+          'acknowledged writes are there',
+          `${name}: ${where} has ${JSON.stringify(textAt(live, block).slice(0, 40))} in block ${block}, not ${JSON.stringify(text)}`,
+        );
   }
 
   scrubbed(moveUid: string, same: boolean): void {
     for (const truth of this.truths.values()) {
-      if (!same && !truth.rewritten && this.#parts.moves().some(({ metadata, status }) => metadata.uid === moveUid && status?.volumeUid === truth.uid))
+      if (
+        !same &&
+        !truth.rewritten &&
+        this.#parts.moves().some(({ metadata, status }) => metadata.uid === moveUid && status?.volumeUid === truth.uid)
+      )
         this.break('acknowledged writes are there', `the scrub of ${truth.name} found a difference`);
       if (same) truth.scrubbed.add(moveUid);
     }
   }
 }
+
+/** Its copies may go: it is deleted, or a person has taken it over. */
+const mayLose = (truth: VolumeTruth): boolean => truth.deleting || truth.gone || truth.lost || truth.rewritten;

@@ -41,8 +41,7 @@ export class Server {
 
   #open(): Registry {
     const registry = new Registry({ table: this.#table, clock: this.#clock, uid: this.#uid, window: WINDOW });
-    for (const kind of KINDS)
-      registry.watch<ApiObject>(kind, { resourceVersion: registry.version }, (seen) => this.#observe(kind, seen));
+    for (const kind of KINDS) registry.watch<ApiObject>(kind, { resourceVersion: registry.version }, (seen) => this.#observe(kind, seen));
     return registry;
   }
 
@@ -54,7 +53,7 @@ export class Server {
 
   stop(): void {
     this.up = false;
-    for (const ends of [...this.#watches]) ends('the server stopped');
+    for (const ends of Array.from(this.#watches)) ends('the server stopped');
   }
 
   start(): void {

@@ -91,7 +91,8 @@ export interface SimulateOptions {
 
 export async function simulate(seed: number, { tell }: SimulateOptions = {}): Promise<Outcome> {
   const world = new World(seed, tell ?? null);
-  const stray = (error: unknown): void => world.rules.break('no error is lost', error instanceof Error ? (error.stack ?? error.message) : String(error));
+  const stray = (error: unknown): void =>
+    world.rules.break('no error is lost', error instanceof Error ? (error.stack ?? error.message) : String(error));
   process.on('unhandledRejection', stray);
   try {
     return await history(seed, world);
@@ -118,7 +119,7 @@ async function history(seed: number, world: World): Promise<Outcome> {
 
 function outcomeOf(seed: number, world: World, steps: number): Outcome {
   const phases = [...world.rules.ended.values()];
-  const hit = Object.fromEntries([...world.deaths.hit].toSorted());
+  const hit = Object.fromEntries([...world.deaths.hit].toSorted(([one], [other]) => one.localeCompare(other)));
   const { happened, now } = world.time;
   const { breach } = world.rules;
   const all = JSON.stringify([breach, steps, happened, now, hit, world.server.registry.version, world.chance.next()]);
@@ -129,7 +130,11 @@ function outcomeOf(seed: number, world: World, steps: number): Outcome {
     events: happened,
     lasted: now,
     hit,
-    moves: Object.fromEntries(Map.groupBy(phases, (phase) => phase).entries().map(([phase, list]) => [phase, list.length])),
+    moves: Object.fromEntries(
+      Map.groupBy(phases, (phase) => phase)
+        .entries()
+        .map(([phase, list]) => [phase, list.length]),
+    ),
     digest: createHash('sha256').update(all).digest('hex').slice(0, 16),
   };
 }

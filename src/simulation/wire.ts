@@ -41,7 +41,8 @@ export class Wires {
     const listener: Listener = { node, port: this.#ports, life, authorize, links: new Set() };
     this.#listeners.set(node, listener);
     const end = (links: Iterable<Link>, why: string): void => {
-      for (const link of [...links]) link.end(new FlockError('Unavailable', why));
+      // A link that ends takes itself out.
+      for (const link of Array.from(links)) link.end(new FlockError('Unavailable', why));
     };
     const close = (): void => {
       if (this.#listeners.get(node) === listener) this.#listeners.delete(node);
@@ -51,7 +52,11 @@ export class Wires {
     return {
       address: node,
       port: listener.port,
-      drop: (moveUid) => end([...listener.links].filter(({ hello }) => hello.moveUid === moveUid), 'this move is not served any more'),
+      drop: (moveUid) =>
+        end(
+          [...listener.links].filter(({ hello }) => hello.moveUid === moveUid),
+          'this move is not served any more',
+        ),
       close: async () => close(),
     };
   }
@@ -61,7 +66,8 @@ export class Wires {
     const listener = this.#listeners.get(to.node);
     const link = new Link({ time: this.#time, weather: this.#weather, from, to: to.node, hello });
     await link.pass(from.node, to.node);
-    if (!listener || listener.port !== to.port || listener.life.over) throw new FlockError('Unavailable', `node ${to.node} does not answer`);
+    if (!listener || listener.port !== to.port || listener.life.over)
+      throw new FlockError('Unavailable', `node ${to.node} does not answer`);
     listener.links.add(link);
     link.source = listener.life;
     link.onEnd = () => void listener.links.delete(link);

@@ -61,10 +61,18 @@ export class World {
     this.chance = new Chance(seed);
     this.#tell = tell;
     this.#points = this.chance.happens(0.85);
-    const clock = { now: () => Date.UTC(2026, 0, 1) + this.time.now, monotonic: () => this.time.now, sleep: () => new Promise<void>(() => {}) };
+    const clock = {
+      now: () => Date.UTC(2026, 0, 1) + this.time.now,
+      monotonic: () => this.time.now,
+      sleep: () => new Promise<void>(() => {}),
+    };
     this.rules = new Rules({ machines: this.machines, time: this.time, moves: () => this.moves() });
     this.deaths = new Deaths(this.chance.fork(), (point) => this.rules.break('crash points', `${point} is not in the list of deaths.ts`));
-    this.server = new Server(clock, () => this.#uid(), (kind, seen) => this.rules.wrote(kind.kind, seen));
+    this.server = new Server(
+      clock,
+      () => this.#uid(),
+      (kind, seen) => this.rules.wrote(kind.kind, seen),
+    );
     this.wires = new Wires({ time: this.time, weather: this.weather, uidOf: (node) => this.#uidOf(node) });
     const nodes = 2 + this.chance.below(3);
     for (let number = 1; number <= nodes; number += 1) this.machines.set(`node-${number}`, new Machine(`node-${number}`, CAPACITY));
@@ -161,7 +169,10 @@ export class World {
     const life = this.#born(name, 'controller');
     const stop = new AbortController();
     const parts = this.#parts(life);
-    const ended = runControllers({ ...parts, identity: `${name}-${this.time.happened}`, caps: CAPS, metrics: NO_METRICS as ControllerMetrics }, stop.signal);
+    const ended = runControllers(
+      { ...parts, identity: `${name}-${this.time.happened}`, caps: CAPS, metrics: NO_METRICS as ControllerMetrics },
+      stop.signal,
+    );
     this.#running.set(name, {
       life,
       calls: null,
@@ -191,7 +202,10 @@ export class World {
       pools.set('local', life.mortal<Pool>(pool, touched));
     };
     void reopen();
-    const mounts = life.mortal(mountsOf(machine, life.chance, (copy) => this.rules.formats(copy)), touched);
+    const mounts = life.mortal(
+      mountsOf(machine, life.chance, (copy) => this.rules.formats(copy)),
+      touched,
+    );
     const running: Running = { life, calls: null, stop: () => Promise.resolve() };
     const started = startAgent({
       ...parts,

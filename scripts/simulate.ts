@@ -1,0 +1,153 @@
+// `npm run simulate`: plays histories of the simulation (src/simulation) for 90 s on all processors. Says how many, how often each crash
+// point ended a process, and which seeds broke a rule; the last line is `N passed, N failed`.
+//   -- --seed N        plays one history and tells what happens in it, line by line
+//   -- --minutes N     plays longer; --seconds N likewise
+//   -- --from N        begins with that seed instead of one that the time gives
+//   -- --until-failure ends at the first history that breaks a rule, and counts no crash points
+//   -- --workers N     so many at once
+import { availableParallelism } from 'node:os';
+import { parseArgs } from 'node:util';
+import { Worker } from 'node:worker_threads';
+import { CRASH_POINTS } from '../src/simulation/deaths.ts';
+import { simulate, type Outcome } from '../src/simulation/simulate.ts';
+
+/** Each named crash point ends a process at least so often in a run. */
+const HITS = 50;
+/** A history that is played for longer than this does not end, ms. */
+const ENDLESS = 120_000;
+
+const { values } = parseArgs({
+  options: {
+    seed: { type: 'string' },
+    minutes: { type: 'string' },
+    seconds: { type: 'string', default: '90' },
+    from: { type: 'string' },
+    workers: { type: 'string' },
+    'until-failure': { type: 'boolean', default: false },
+  },
+  allowPositionals: true,
+});
+
+const say = (line: string): void => void process.stdout.write(`${line}\n`);
+
+function told({ seed, breach, steps, events, lasted, digest }: Outcome): string {
+  return `seed ${seed}: ${breach ?? 'every rule held'} (${steps} steps, ${events} events, ${Math.round(lasted / 1000)} s, ${digest})`;
+}
+
+async function replay(seed: number): Promise<boolean> {
+  const outcome = await simulate(seed, { tell: say });
+  say(told(outcome));
+  say(outcome.breach === null ? '1 passed, 0 failed' : '0 passed, 1 failed');
+  return outcome.breach === null;
+}
+
+// ---- many histories ------------------------------------------------------------------------------------------------------------
+
+interface Tally {
+  histories: number;
+  failed: number;
+  steps: number;
+  events: number;
+  lasted: number;
+  hit: Map<string, number>;
+  moves: Map<string, number>;
+}
+
+const add = (into: Map<string, number>, counts: { [key: string]: number }): void => {
+  for (const [key, count] of Object.entries(counts)) into.set(key, (into.get(key) ?? 0) + count);
+};
+
+class Run {
+  readonly tally: Tally = { histories: 0, failed: 0, steps: 0, events: 0, lasted: 0, hit: new Map(), moves: new Map() };
+  readonly #until: number;
+  readonly #first: number;
+  #next: number;
+  #over = false;
+
+  constructor(first: number, milliseconds: number) {
+    this.#first = first;
+    this.#next = first;
+    this.#until = performance.now() + milliseconds;
+  }
+
+  get seeds(): string {
+    return `seeds ${this.#first} to ${this.#next - 1}`;
+  }
+
+  /** One thread, history after history; another in its place when it does not answer. */
+  async play(): Promise<void> {
+    let worker = newWorker();
+    while (!this.#over && performance.now() < this.#until) {
+      const seed = this.#next;
+      this.#next += 1;
+      const outcome = await answerOf(worker, seed);
+      this.#count(outcome);
+      if (outcome.digest !== '') continue;
+      await worker.terminate();
+      worker = newWorker();
+    }
+    await worker.terminate();
+  }
+
+  #count(outcome: Outcome): void {
+    const { tally } = this;
+    tally.histories += 1;
+    tally.steps += outcome.steps;
+    tally.events += outcome.events;
+    tally.lasted += outcome.lasted;
+    add(tally.hit, outcome.hit);
+    add(tally.moves, outcome.moves);
+    if (outcome.breach === null) return;
+    tally.failed += 1;
+    say(`FAILED ${told(outcome)}\n       npm run simulate -- --seed ${outcome.seed}`);
+    if (values['until-failure']) this.#over = true;
+  }
+}
+
+const newWorker = (): Worker => new Worker(new URL('../src/simulation/worker.ts', import.meta.url));
+
+function answerOf(worker: Worker, seed: number): Promise<Outcome> {
+  const failed = (breach: string): Outcome => ({ seed, breach, steps: 0, events: 0, lasted: 0, hit: {}, moves: {}, digest: '' });
+  return new Promise((resolve) => {
+    const settle = (outcome: Outcome): void => {
+      clearTimeout(timer);
+      worker.removeAllListeners();
+      resolve(outcome);
+    };
+    const timer = setTimeout(() => settle(failed('the history does not end')), ENDLESS);
+    worker.once('message', settle);
+    worker.once('error', (error) => settle(failed(`the simulation itself failed: ${String(error)}`)));
+    worker.postMessage(seed);
+  });
+}
+
+async function playMany(): Promise<boolean> {
+  const milliseconds = values.minutes === undefined ? Number(values.seconds) * 1_000 : Number(values.minutes) * 60_000;
+  const first = values.from === undefined ? Math.floor(Date.now() / 1_000) * 1_000 : Number(values.from);
+  const began = performance.now();
+  const run = new Run(first, milliseconds);
+  const workers = Number(values.workers ?? availableParallelism());
+  await Promise.all(Array.from({ length: workers }, () => run.play()));
+  const { tally } = run;
+  const seconds = ((performance.now() - began) / 1_000).toFixed(1);
+  say(
+    `${tally.histories} histories (${run.seeds}) in ${seconds} s: ${tally.steps} steps, ${tally.events} events, ${(tally.lasted / 3_600_000).toFixed(1)} h of virtual time`,
+  );
+  say(`moves: ${[...tally.moves].map(([phase, count]) => `${count} ${phase}`).join(', ')}`);
+  const rare = values['until-failure'] ? 0 : tellPoints(tally.hit);
+  say(`${tally.histories - tally.failed} passed, ${tally.failed + rare} failed`);
+  return tally.failed + rare === 0 && tally.histories > 0;
+}
+
+/** How many were hit too rarely. */
+function tellPoints(hit: Map<string, number>): number {
+  const counts = CRASH_POINTS.map((point) => ({ point, count: hit.get(point) ?? 0 }));
+  say(`deaths at ${counts.length} crash points:`);
+  for (const { point, count } of counts) say(`${String(count).padStart(8)} ${point}`);
+  const rare = counts.filter(({ count }) => count < HITS);
+  for (const { point, count } of rare) say(`FAILED ${point} ended a process ${count} times only, not ${HITS}`);
+  return rare.length;
+}
+
+const sound = values.seed !== undefined ? await replay(Number(values.seed)) : await playMany();
+process.exitCode = sound ? 0 : 1;
