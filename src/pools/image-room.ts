@@ -48,7 +48,7 @@ async function booked(folder: string): Promise<bigint> {
 }
 
 /** What one copy takes of the capacity: the largest of what its label says, what it is growing to and what its file is, as far as known. */
-export async function promised(files: CopyFiles): Promise<bigint> {
+async function promised(files: CopyFiles): Promise<bigint> {
   const sizes = await Promise.all([
     sizeOf(files.image).then((found) => (found?.regular ? found.size : 0n), nothing),
     readSidecar(files).then(({ label, to = label.size }) => BigInt(to), nothing),
