@@ -101,6 +101,11 @@ table('without a record', [
 ]);
 
 const fence: CopyStep = { step: 'fence', copy: SOURCE_COPY, move: 'db-move', epoch: 1 };
+const WITHOUT_MOVE = blocked(
+  SOURCE_COPY,
+  'FencedWithoutMove',
+  'the copy is fenced for a move that is not under way. If no other node has a newer copy of the volume, raise its spec.epoch to 2 to give this one back',
+);
 const FENCED = { outgoing: { fencedEpoch: 1 } };
 const retiredCopy = (held: boolean): CopyOnDisk => onDisk({ role: 'retired', moveUid: MOVE_UID }, { held });
 table('the copy that the record names', [
@@ -184,16 +189,11 @@ table('the copy that the record names', [
     atSource(onDisk({ arrivedBy: OTHER_UID }), { volume: aVolume({ spec: { epoch: 3, move: 'db-2' } }) }),
     [{ step: 'relabel', copy: SOURCE_COPY, label: { epoch: 3 } }],
   ],
+  ['a fence whose move is gone says the way out', atSource(retiredCopy(false)), [WITHOUT_MOVE]],
   [
-    'a fence whose move is gone says the way out',
-    atSource(retiredCopy(false)),
-    [
-      blocked(
-        SOURCE_COPY,
-        'FencedWithoutMove',
-        'the copy is fenced for a move that is not under way. If no other node has a newer copy of the volume, raise its spec.epoch to 2 to give this one back',
-      ),
-    ],
+    'so does one whose move never began by records that were rolled back',
+    atSource(retiredCopy(false), { moves: [aMove('Pending')] }),
+    [WITHOUT_MOVE],
   ],
   [
     'a fenced copy is not given back beside one that another node serves at that epoch: records were rolled back',

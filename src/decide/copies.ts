@@ -280,7 +280,7 @@ function retired(seen: CopiesSeen, copy: CopyOnDisk, epoch: number): CopyStep | 
   const move = seen.moves.find((candidate) => candidate.metadata.uid === copy.label.moveUid);
   // The abort's swap raised the epoch: a late commit fails, so the copy may be served again.
   if (copy.label.epoch < epoch) return isServedElsewhere(seen, copy, epoch) ?? giveBack(copy, epoch, move);
-  if (!move || hasEnded(move))
+  if (!isUnderWay(move))
     return blocked(
       copy.id,
       'FencedWithoutMove',
@@ -289,6 +289,10 @@ function retired(seen: CopiesSeen, copy: CopyOnDisk, epoch: number): CopyStep | 
   if (!isOrdered(move, copy) || isFenced(copy, move, epoch)) return null;
   return { step: 'fence', copy: copy.id, move: move.metadata.name, epoch };
 }
+
+/** One that is Pending fenced nothing that its record knows of: records were rolled back. */
+const isUnderWay = (move: Stored<Move> | undefined): move is Stored<Move> =>
+  move !== undefined && !hasEnded(move) && phaseOf(move) !== 'Pending';
 
 /** Rolled-back records may give back what was moved long ago: not while another node says that it serves this epoch or a later one. */
 function isServedElsewhere(seen: CopiesSeen, copy: CopyOnDisk, epoch: number): CopyStep | null {
