@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { MOVE_PHASES, type MovePhase } from '../model/move.ts';
+import { RESTORED } from '../model/volume.ts';
 import {
   aMove,
   anEntry,
@@ -669,6 +670,16 @@ table('Cancelling', [
     'its volume being deleted, the source is not given back',
     seenIn('Cancelling', taken({ fencingAt: at(0) }), {
       volume: aVolume({ meta: dying, copies: { [SOURCE_COPY]: anEntry({ role: 'retired' }) } }),
+    }),
+    ENDED,
+  ],
+  [
+    'so it is when its records had been restored: the deletion is the decision',
+    seenIn('Cancelling', taken({ fencingAt: at(0) }), {
+      volume: aVolume({
+        meta: { ...dying, annotations: { [RESTORED]: at(0) } },
+        copies: { [SOURCE_COPY]: anEntry({ role: 'retired' }) },
+      }),
     }),
     ENDED,
   ],

@@ -418,7 +418,8 @@ const unreachableSource = (seen: MoveSeen): Why | null => whyNotReachable('Sourc
 
 function cancelling(seen: MoveSeen): MoveStep {
   const volume = ownVolume(seen);
-  const behind = volume && whyBehind(seen, volume);
+  // Whoever deletes a volume whose records went back has decided: nothing of it is swapped any more.
+  const behind = volume && !isDeleting(volume) && whyBehind(seen, volume);
   if (behind) return wait(behind);
   if (volume && isOurs(seen, volume)) return { step: 'phase', phase: 'Committed' };
   const back = volume && !isDeleting(volume) ? sourceBack(seen, volume) : null;
