@@ -8,7 +8,7 @@ import { FlockError, messageOf } from '../model/errors.ts';
 import { Moves, type Move } from '../model/move.ts';
 import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
-import type { Pool } from '../pools/pool.ts';
+import type { CopyName, Pool } from '../pools/pool.ts';
 import type { SourceOptions, SourceServer } from '../transfer/transfer.ts';
 import { CopyActs } from './acts.ts';
 import { authorizer } from './authorize.ts';
@@ -73,8 +73,8 @@ class NodeAgent implements Agent {
   readonly #ports: AgentPorts;
   readonly #report: NodeReport;
   readonly #running: Promise<unknown>[] = [];
-  /** Volumes that have a copy here, by name, as last looked at. */
-  #local = new Set<string>();
+  /** Copies that are here and their volumes, by name, as last looked at. */
+  #local = new Map<CopyName, string>();
   /** What was wrong with the pools and single copies then. */
   #problems = '';
   #copies: Copies | null = null;
@@ -163,7 +163,7 @@ class NodeAgent implements Agent {
     this.#running.push(this.#volumes.start(signal), this.#moves.start(signal), this.#nodes.start(signal));
     await Promise.all([this.#volumes.synced, this.#moves.synced, this.#nodes.synced]);
     this.#volumes.onChange((name, volume, previous) => {
-      if (this.#local.has(name) || concerns(volume, node) || concerns(previous, node)) this.#queue.add(name);
+      if (this.#isLocal(name) || concerns(volume, node) || concerns(previous, node)) this.#queue.add(name);
     });
     this.#moves.onChange((_name, move, previous) => {
       const either = move ?? previous;
@@ -210,18 +210,22 @@ class NodeAgent implements Agent {
   }
 
   /**
-   * Volumes whose copies were not known of yet are looked at; and all of this node when a pool or a copy broke or came back, for they say
+   * Volumes whose copies came or went are looked at; and all of this node when a pool or a copy broke or came back, for they say
    * why. What is blocked here is looked at every time: its cause may have gone between two looks, and then nothing else tells of it.
    */
   async #look(): Promise<void> {
-    const found = new Set((await this.#inventory.copies()).map(({ label }) => label.volume));
+    const found = new Map((await this.#inventory.copies()).map(({ name, label }) => [name, label.volume]));
     const problems = JSON.stringify([...(await this.#inventory.problems()), ...(await damages(this.#inventory))]);
-    const back = [...found].filter((name) => !this.#local.has(name));
+    const changed = [...found, ...this.#local].filter(([name]) => found.has(name) !== this.#local.has(name)).map(([, volume]) => volume);
     const here = this.#volumes.list().filter((volume) => concerns(volume, this.#options.node));
     const concerned = here.filter((volume) => problems !== this.#problems || isBlocked(volume, this.#options.node));
     this.#local = found;
     this.#problems = problems;
-    for (const name of [...back, ...concerned.map(({ metadata }) => metadata.name)]) this.#queue.add(name);
+    for (const name of [...changed, ...concerned.map(({ metadata }) => metadata.name)]) this.#queue.add(name);
+  }
+
+  #isLocal(volume: string): boolean {
+    return [...this.#local.values()].includes(volume);
   }
 
   async #reportNow(): Promise<void> {
