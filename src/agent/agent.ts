@@ -136,7 +136,7 @@ class NodeAgent implements Agent {
     this.#transfers = running;
     this.#reconciler = new VolumeReconciler(this.#ports, { ...shared, acts });
     this.#serving = new Serving(
-      () => serve({ authorize: authorizer({ client, node, mounts }, copies) }),
+      () => serve({ authorize: authorizer({ client, node, mounts }, { copies, lock }) }),
       () => void this.#reportNow(),
     );
     await this.#reportNow();

@@ -7,6 +7,7 @@ import type { Move, MovePhase } from '../model/move.ts';
 import { StorageNodes } from '../model/storage-node.ts';
 import type { Authorize, Hello, Offer, Peer } from '../transfer/transfer.ts';
 import type { Copies, LocalCopy } from './copies.ts';
+import type { Lock } from './lock.ts';
 import type { AgentPorts } from './ports.ts';
 import { freshMove } from './records.ts';
 
@@ -15,7 +16,10 @@ const PHASES: { [P in Hello['purpose']]: readonly MovePhase[] } = {
   scrub: ['Published', 'Retaining'],
 };
 
-export function authorizer(ports: Pick<AgentPorts, 'client' | 'node' | 'mounts'>, copies: Copies): Authorize {
+export function authorizer(
+  ports: Pick<AgentPorts, 'client' | 'node' | 'mounts'>,
+  { copies, lock }: { copies: Copies; lock: Lock },
+): Authorize {
   const { client, node, mounts } = ports;
   return async (hello, peer) => {
     if (await isRevoked(client, peer))
@@ -25,10 +29,12 @@ export function authorizer(ports: Pick<AgentPorts, 'client' | 'node' | 'mounts'>
     const why = whyNot(hello, peer.node, node, move);
     if (why) throw new FlockError('Forbidden', `node ${peer.node} is not served for move ${printable(hello.move)}: ${why}`);
     const local = await copies.one(hello.volumeUid, hello.copy);
-    const flush = async (): Promise<void> => {
-      // As it is then, not as it is now: a volume may be mounted during the round.
-      for (const target of (await copies.one(hello.volumeUid, hello.copy)).seen.published) await mounts.beFlushed(target);
-    };
+    // Who flushes has the mount open for a moment: under the volume's lock, or an unmount would find it busy by this very agent.
+    const flush = (): Promise<void> =>
+      lock(local.seen.label.volume, async () => {
+        // As it is then, not as it is now: a volume may be mounted during the round.
+        for (const target of (await copies.one(hello.volumeUid, hello.copy)).seen.published) await mounts.beFlushed(target);
+      });
     return { ...offer(hello, local), flush };
   };
 }

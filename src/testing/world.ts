@@ -480,6 +480,6 @@ function agentOf(ports: AgentPorts, pool: Pool, life: Life, publications: Return
   const transfers = new Transfers(ports, settings, () => undefined);
   const acts = new CopyActs(ports, { ...shared, transfers, publishing });
   const reconciler = new VolumeReconciler(ports, { ...shared, acts });
-  const authorize = authorizer(ports, copies);
+  const authorize = authorizer(ports, { copies, lock });
   return { life, reconciler, publishing, transfers, copies, inventory: seen, pool, authorize };
 }
