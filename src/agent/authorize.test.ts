@@ -3,9 +3,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { MOVE_PHASES, type MovePhase } from '../model/move.ts';
 import { VOLUME_UID } from '../testing/labels.ts';
-import { aMove, MOVE_UID, OTHER_UID, SOURCE_COPY, TARGET_COPY } from '../testing/records.ts';
+import { aMove, MOVE_UID, onDisk, OTHER_UID, SOURCE_COPY, TARGET_COPY } from '../testing/records.ts';
 import type { Hello } from '../transfer/transfer.ts';
-import { whyNot } from './authorize.ts';
+import { authorizer, whyNot } from './authorize.ts';
+import type { Copies } from './copies.ts';
+import type { Lock } from './lock.ts';
+import type { AgentPorts } from './ports.ts';
 
 const hello = (change: Partial<Hello> = {}): Hello => ({
   protocol: 1,
@@ -44,3 +47,24 @@ for (const phase of MOVE_PHASES)
     assert.equal(whyNot(hello(), 'node-2', 'node-1', move) === null, ROUNDS.includes(phase));
     assert.equal(whyNot(hello({ purpose: 'scrub' }), 'node-2', 'node-1', move) === null, SCRUBS.includes(phase));
   });
+
+test('what the application wrote is flushed under the lock of its volume: an unmount waits for it, and is not refused for it', async () => {
+  const move = aMove('Syncing');
+  const order: string[] = [];
+  const mounts = { beFlushed: async (target: string) => void order.push(`flush ${target}`) } as unknown as AgentPorts['mounts'];
+  const seen = onDisk({}, { published: ['/srv/db'] });
+  const copies = { one: async () => ({ seen, found: { pool: null, name: 'copy' } }) } as unknown as Copies;
+  const lock: Lock = async (volume, work) => {
+    order.push(`lock ${volume}`);
+    const done = await work();
+    order.push('unlock');
+    return done;
+  };
+  const client = { get: async () => move } as unknown as AgentPorts['client'];
+  const offer = await authorizer({ client, node: 'node-1', mounts }, { copies, lock })(hello(), {
+    node: move.spec.target,
+    uid: move.metadata.uid,
+  });
+  await offer.flush?.();
+  assert.deepEqual(order, ['lock db', 'flush /srv/db', 'unlock']);
+});
