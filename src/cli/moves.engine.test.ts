@@ -318,6 +318,8 @@ test('without reflinks a volume that nobody uses is copied once', { skip: needsR
   await write(device, { length: 8 * MIB, offset: 4 * MIB, seed: 5 });
   const hash = await hashOf(device);
   await engine.unmount('db');
+  // The record has to say that nobody uses it: the agent writes that after the unmount.
+  await engine.until(Volumes, 'db', (volume) => volume.status?.phase === 'Available');
   await engine.createMove('db-1', { volume: 'db', target: 'node-2', allowedPause: '1ms' });
   const { status } = await engine.untilPhase('db-1', 'Retaining');
   assert.deepEqual(status?.incoming?.rounds?.length, 1);
