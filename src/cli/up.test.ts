@@ -190,6 +190,16 @@ test('Ctrl-C while the cluster comes up takes back what was started', { skip: ne
   assert.deepEqual(await traces(folder), []);
 });
 
+test('a folder that holds something else becomes no cluster, for it would go with it', async (t) => {
+  const { cluster, flock } = await machine(t);
+  mkdirSync(cluster);
+  writeFileSync(join(cluster, 'mine'), 'kept');
+  const refused = await flock('up', '--dir', cluster);
+  assert.equal(refused.code, 4);
+  assert.match(refused.err, /is not empty \(mine\) and no cluster/u);
+  assert.equal(readFileSync(join(cluster, 'mine'), 'utf8'), 'kept');
+});
+
 test('down without a cluster says so', async (t) => {
   const { cluster, flock } = await machine(t);
   assert.equal((await flock('down')).code, 3);

@@ -1,6 +1,6 @@
 // A cluster on one machine: a server, a controller and agents as processes of their own, which come up and go down together. The parts
 // are those that run on separate machines too; only where they lie and who starts them is decided here.
-import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
@@ -43,6 +43,7 @@ export async function bringUp(
 ): Promise<{ layout: Layout; description: Description }> {
   await beFolder(directory, 0o700);
   const layout = layoutOf(realpathSync(directory));
+  refuseForeign(layout);
   return alone(layout, async () => {
     const description = await describe(layout, nodes, around.say);
     const missing = namesOf(description).filter((name) => found(layout.running, name) === null);
@@ -68,6 +69,17 @@ async function mountedPools(layout: Layout, { nodes, ground }: Description): Pro
   if (ground === 'folder') return mounted;
   for (const name of nodeNames(nodes)) if (await isPoolMounted(placesOf(layout, name))) mounted.add(name);
   return mounted;
+}
+
+/** What lies in the folder of a new cluster would go with `down --delete`. */
+function refuseForeign(layout: Layout): void {
+  if (readDescription(layout) !== null) return;
+  const foreign = readdirSync(layout.directory).filter((name) => name !== 'lock');
+  if (foreign.length > 0)
+    throw new FlockError(
+      'Conflict',
+      `${layout.directory} is not empty (${foreign.slice(0, 3).join(', ')}) and no cluster: choose an empty or a new folder as --dir`,
+    );
 }
 
 /** Of two commands on one cluster the second is refused. */
