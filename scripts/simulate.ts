@@ -5,11 +5,13 @@
 //   -- --from N        begins with that seed instead of one that the time gives
 //   -- --until-failure ends at the first history that breaks a rule, and counts no crash points
 //   -- --workers N     so many at once
+//   -- --mutations     breaks the code on purpose, and shows that the simulation sees it (scripts/mutations)
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { CRASH_POINTS } from '../src/simulation/deaths.ts';
 import { simulate, type Outcome } from '../src/simulation/simulate.ts';
+import { checkMutations } from './mutations/check.ts';
 
 /** Each named crash point ends a process at least so often in a run. */
 const HITS = 50;
@@ -24,6 +26,7 @@ const { values } = parseArgs({
     from: { type: 'string' },
     workers: { type: 'string' },
     'until-failure': { type: 'boolean', default: false },
+    mutations: { type: 'boolean', default: false },
   },
   allowPositionals: true,
 });
@@ -111,12 +114,14 @@ function answerOf(worker: Worker, seed: number): Promise<Outcome> {
   return new Promise((resolve) => {
     const settle = (outcome: Outcome): void => {
       clearTimeout(timer);
-      worker.removeAllListeners();
+      worker.off('message', settle);
+      worker.off('error', broke);
       resolve(outcome);
     };
+    const broke = (error: unknown): void => settle(failed(`the simulation itself failed: ${String(error)}`));
     const timer = setTimeout(() => settle(failed('the history does not end')), ENDLESS);
-    worker.once('message', settle);
-    worker.once('error', (error) => settle(failed(`the simulation itself failed: ${String(error)}`)));
+    worker.on('message', settle);
+    worker.on('error', broke);
     worker.postMessage(seed);
   });
 }
@@ -149,5 +154,10 @@ function tellPoints(hit: Map<string, number>): number {
   return rare.length;
 }
 
-const sound = values.seed !== undefined ? await replay(Number(values.seed)) : await playMany();
+const sound =
+  values.seed !== undefined
+    ? await replay(Number(values.seed))
+    : values.mutations
+      ? await checkMutations(process.argv.slice(3), say)
+      : await playMany();
 process.exitCode = sound ? 0 : 1;

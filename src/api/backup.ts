@@ -92,23 +92,36 @@ interface Row {
   text: string;
 }
 
-/**
- * A volume that was not made yet, or had a move under way, may have been made or moved after the backup. Nothing of it is made or swapped
- * until a person takes the mark away (decide/moves.ts, decide/volumes.ts, decide/copies.ts).
- */
 function markRestored(database: DatabaseSync): void {
   const rows = database.prepare('SELECT * FROM objects').all() as unknown as Row[];
-  const objects = rows.map((row) => ({ row, object: JSON.parse(row.text) as ApiObject }));
-  const moving = new Set(
-    objects.filter(({ object }) => object.kind === 'Move' && isUnderWay(object as Move)).map(({ object }) => (object as Move).spec.volume),
+  const texts = marked(
+    rows.map(({ text }) => JSON.parse(text) as ApiObject),
+    new Date().toISOString(),
   );
   const write = database.prepare('UPDATE objects SET text = ? WHERE resource = ? AND namespace = ? AND name = ?');
-  const at = new Date().toISOString();
-  for (const { row, object } of objects) {
-    if (object.kind !== 'Volume' || !(moving.has(object.metadata.name) || !wasMade(object as Volume))) continue;
-    const annotations = { ...object.metadata.annotations, [RESTORED]: at };
-    write.run(JSON.stringify({ ...object, metadata: { ...object.metadata, annotations } }), row.resource, row.namespace, row.name);
+  for (const [index, object] of texts) {
+    const row = rows[index] as Row;
+    write.run(JSON.stringify(object), row.resource, row.namespace, row.name);
   }
+}
+
+/**
+ * Those of a backup's objects that change when it is restored, by their index. A volume that was not made yet, or had a move under way, may
+ * have been made or moved after the backup: nothing of it is made or swapped until a person takes the mark away (decide/moves.ts,
+ * decide/volumes.ts, decide/copies.ts).
+ */
+export function marked(objects: readonly ApiObject[], at: string): Map<number, ApiObject> {
+  const moving = new Set(
+    objects.flatMap((object) => (object.kind === 'Move' && isUnderWay(object as Move) ? [(object as Move).spec.volume] : [])),
+  );
+  const inDoubt = (object: ApiObject): boolean =>
+    object.kind === 'Volume' && (moving.has(object.metadata.name) || !wasMade(object as Volume));
+  return new Map(
+    objects.flatMap((object, index) => {
+      const annotations = { ...object.metadata.annotations, [RESTORED]: at };
+      return inDoubt(object) ? [[index, { ...object, metadata: { ...object.metadata, annotations } }]] : [];
+    }),
+  );
 }
 
 const isUnderWay = ({ status }: Move): boolean =>

@@ -19,6 +19,8 @@ export class Application {
   readonly #world: World;
   readonly #target: string;
   #writes = 0;
+  /** Where its end was ordered, and not confirmed yet. */
+  readonly #ending = new Set<string>();
 
   constructor(world: World, volume: string) {
     this.#world = world;
@@ -65,12 +67,15 @@ export class Application {
   /** What was mounted for somebody who died before he knew. */
   async #tidy(): Promise<void> {
     const wanted = this.wanted ? this.#node() : null;
-    for (const node of this.#world.machines.keys()) if (node !== wanted && this.#isMountedOn(node)) await this.#end(node);
+    for (const node of this.#world.machines.keys())
+      if ((node !== wanted && this.#isMountedOn(node)) || this.#ending.has(node)) await this.#end(node);
   }
 
   async #end(node: string): Promise<void> {
     this.on = null;
+    this.#ending.add(node);
     await this.#world.call(node, '/v1/unpublish', { volume: this.volume, target: this.#target });
+    this.#ending.delete(node);
     this.#world.note(`app ${this.volume}`, `ended on ${node}`);
   }
 
@@ -80,10 +85,11 @@ export class Application {
     const node = chance.happens(0.1) ? chance.pick([...machines.keys()]) : this.#node();
     if (node === null) return;
     const before = this.#isMountedOn(node);
+    const asked = this.#world.time.now;
     await this.#world.call(node, '/v1/publish', { volume: this.volume, target: this.#target, readOnly: false });
     const copy = this.#world.machine(node).mountedAt(this.#target);
     if (!copy) return;
-    if (!before) this.#world.rules.mounted(copy, node);
+    if (!before) this.#world.rules.mounted(copy, node, asked);
     this.#looksAt(copy, node);
     if (this.wanted) this.on = node;
   }

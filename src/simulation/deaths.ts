@@ -49,8 +49,29 @@ const CONTROLLER = [
 export const CRASH_POINTS: readonly string[] = [...AGENT, ...CONTROLLER];
 const KNOWN = new Set(CRASH_POINTS);
 
-/** How many points of a history are deadly. */
-const SHARE = 0.4;
+/** How likely a point is deadly in a history; and those that few histories come by, which are deadly nearly always. */
+const SHARE = 0.7;
+const RARE = new Set([
+  ...steps(
+    'unfence',
+    'resume',
+    'dropEntry',
+    'reserved',
+    'forget',
+    'release',
+    'activate',
+    'scrub',
+    'releasePoint',
+    'pull',
+    'published',
+    'create',
+  ),
+  'unfence:swapped',
+  'transfer.source.release',
+  'transfer.source.released',
+  'transfer.journal.made',
+  'transfer.round.begun',
+]);
 
 export class Deaths {
   /** Deaths by point. */
@@ -62,7 +83,10 @@ export class Deaths {
 
   constructor(chance: Chance, unknown: (point: string) => void) {
     this.#unknown = unknown;
-    for (const point of CRASH_POINTS) if (chance.happens(SHARE)) this.#armed.set(point, 1 + Math.floor(chance.around(2)));
+    for (const point of CRASH_POINTS) {
+      const rare = RARE.has(point.slice(point.indexOf(' ') + 1));
+      if (chance.happens(rare ? 0.9 : SHARE)) this.#armed.set(point, 1 + (rare ? 0 : Math.floor(chance.around(1))));
+    }
   }
 
   isDue(role: string, name: string): boolean {

@@ -88,7 +88,7 @@ export class Life {
     });
   }
 
-  /** What this process does to the world outside: each call pauses before and after, and a dead one does nothing. `touched` after each. */
+  /** What this process does to the world outside: each call pauses first, and a dead one does nothing. `touched` after each. */
   mortal<T extends object>(target: T, touched: () => void): T {
     return new Proxy(target, {
       get: (of, key) => {
@@ -105,14 +105,12 @@ export class Life {
 
   async #acted(act: () => unknown, touched: () => void): Promise<unknown> {
     await this.pause();
-    let outcome: unknown;
     try {
-      outcome = await act();
+      const outcome = await act();
+      return isHandle(outcome) ? this.mortal(outcome, touched) : outcome;
     } finally {
       touched();
     }
-    await this.pause();
-    return isHandle(outcome) ? this.mortal(outcome, touched) : outcome;
   }
 
   async *#iterated(items: AsyncIterable<unknown>): AsyncIterable<unknown> {

@@ -96,7 +96,6 @@ export class Line implements Client {
 
   async #request<R>(act: (registry: Registry) => R, writes = false): Promise<R> {
     const { life, place, server, weather, time } = this.#parts;
-    await life.pause();
     return new Promise<R>((resolve, reject) => {
       const later = (ms: number, tell: () => void): void =>
         time.after(ms, () => {

@@ -3,7 +3,7 @@
 import type { Publication, PublicationStore } from '../agent/publications.ts';
 import type { Mounts } from '../agent/ports.ts';
 import { FlockError } from '../model/errors.ts';
-import { memoryDisk, type MemoryDisk } from '../pools/memory.ts';
+import { memoryDisk, MemoryPool, type MemoryDisk, type MemoryPoolOptions } from '../pools/memory.ts';
 import type { CopyName } from '../pools/pool.ts';
 import type { Chance } from './chance.ts';
 import type { Journal } from './journal.ts';
@@ -71,6 +71,22 @@ export class Machine {
       read: async () => structuredClone(this.publications),
       save: async (all) => void (this.publications = structuredClone(all)),
     };
+  }
+}
+
+/** Its pool knows what is mounted, as a kernel does. */
+export class NodePool extends MemoryPool {
+  readonly #machine: Machine;
+
+  constructor(machine: Machine, options: MemoryPoolOptions) {
+    super(options);
+    this.#machine = machine;
+  }
+
+  override async detach(name: CopyName): Promise<void> {
+    const used = this.#machine.inUse().find(({ copy }) => copy === this.#machine.disk.copies.get(name));
+    if (used) throw new FlockError('InUse', `copy ${name} is mounted at ${used.target}`);
+    await super.detach(name);
   }
 }
 

@@ -6,6 +6,7 @@ import { SKEW } from './rules.ts';
 import type { World } from './world.ts';
 
 const MEAN_LASTING = 20_000;
+const CUT_OVER = new Set(['ReadyToCutOver', 'Fencing', 'FinalDelta']);
 
 export class Misfortune {
   readonly #world: World;
@@ -70,6 +71,15 @@ export class Misfortune {
     this.#last(`cut ${ways.join(' and ')}`, () => ways.forEach((way) => cut.delete(way)), 25_000);
   }
 
+  /** The wire of a move breaks in its cut-over, for so long that the source is given back. */
+  siege(): void {
+    const move = this.#chance.pick(this.#world.moves().filter(({ status }) => CUT_OVER.has(status?.phase ?? '')));
+    const way = `${move?.spec.target}>${move?.status?.source?.node}`;
+    if (!move || this.#world.weather.cut.has(way)) return;
+    this.#world.weather.cut.add(way);
+    this.#last(`cut ${way} in the cut-over of ${move.metadata.name}`, () => this.#world.weather.cut.delete(way), 40_000);
+  }
+
   storm(): void {
     const { weather } = this.#world;
     weather.loss = this.#chance.between(0.02, 0.15);
@@ -107,6 +117,12 @@ export class Misfortune {
     this.#last(`${machine.name} looks at devices and finds nothing`, () => void (machine.blindness = 0));
   }
 
+  /** A node that was taken over, or is confused, asks for what is not its own. */
+  intruder(): void {
+    const move = this.#chance.pick(this.#world.moves().filter(({ status }) => status?.source !== undefined));
+    if (move) void this.#world.intrude(this.#node(), move);
+  }
+
   /** Seen by the next life of the process. */
   clocks(): void {
     this.#world.setClock(this.#process(), this.#chance.between(-SKEW / 2, SKEW / 2));
@@ -118,12 +134,7 @@ export class Misfortune {
     const machine = this.#world.machine(node);
     if (machine.powered) this.#world.powerOff(node);
     this.#last(`${node} lost its disk`, () => this.#world.powerOn(node), 15_000);
-    const lost = new Set([...machine.disk.copies.values()].map(({ label }) => label.volumeUid));
-    for (const uid of lost) {
-      const truth = this.#world.rules.truths.get(uid);
-      // Another copy may be the one that is served: then only a spare was lost.
-      if (truth) truth.lost = true;
-    }
+    this.#world.rules.diskLost(node);
     machine.disk.copies.clear();
     machine.journals.clear();
     this.#world.rules.touched();
@@ -141,9 +152,10 @@ export class Misfortune {
   restore(): void {
     const { server } = this.#world;
     if (!server.up || !this.#backup) return;
-    server.stop();
-    server.restore(this.#backup);
+    const backup = this.#backup;
     this.#backup = null;
+    server.stop();
+    server.restore(backup);
     server.start();
     this.#world.note('people', 'restored the records from the backup');
     this.#world.rules.rolledBack(this.#world.volumes());

@@ -1,10 +1,11 @@
 // What people order, and what they decide when the records alone cannot say what is right. They write records as flockctl does, see all
 // disks, and make no mistakes: what they decide is true from then on.
 import { messageOf } from '../model/errors.ts';
+import type { CopyLabel } from '../model/label.ts';
 import { GROUP_VERSION, type Stored } from '../model/meta.ts';
 import { Moves, type Move, type MoveSpec } from '../model/move.ts';
 import { StorageNodes } from '../model/storage-node.ts';
-import { Volumes, type Volume } from '../model/volume.ts';
+import { RESTORED, Volumes, type Volume } from '../model/volume.ts';
 import { Application } from './applications.ts';
 import type { VolumeTruth } from './truth.ts';
 import type { World } from './world.ts';
@@ -42,6 +43,13 @@ export class People {
     return this.#world.chance.pick([...this.#world.machines.keys()]) ?? '';
   }
 
+  /** Mostly where it is not yet. */
+  #elsewhere(name: string | undefined): string {
+    const at = this.#world.volumes().find(({ metadata }) => metadata.name === name)?.spec.node;
+    const others = [...this.#world.machines.keys()].filter((node) => node !== at);
+    return (this.#world.chance.happens(0.95) ? this.#world.chance.pick(others) : null) ?? this.#node();
+  }
+
   #volume(): Stored<Volume> | null {
     return this.#world.chance.pick(this.#world.volumes().filter(({ metadata }) => metadata.deletionTimestamp === undefined));
   }
@@ -58,7 +66,7 @@ export class People {
     const spec: Volume['spec'] = {
       size: chance.pick(SIZES) ?? '8Mi',
       volumeMode: chance.happens(0.2) ? 'Block' : 'Filesystem',
-      retainSource: chance.pick(['0s', '20s', '2m', '5m']) ?? '2m',
+      retainSource: chance.pick(['0s', '0s', '10s', '40s']) ?? '10s',
       ...(chance.happens(0.5) ? { node: this.#node() } : {}),
       ...(chance.happens(0.3) ? { allowedPause: '1ms' } : {}),
     };
@@ -81,7 +89,7 @@ export class People {
       this.#try(`grows ${volume.metadata.name} to ${size}`, () => this.#registry.patch(Volumes, volume.metadata.name, { spec: { size } }));
   }
 
-  order(volume = this.#volume()?.metadata.name, target = this.#node()): void {
+  order(volume = this.#volume()?.metadata.name, target = this.#elsewhere(volume)): void {
     if (volume === undefined) return;
     const { chance } = this.#world;
     this.#made += 1;
@@ -152,7 +160,9 @@ export class People {
 
   #decideOn(truth: VolumeTruth, record: Stored<Volume>): void {
     if (truth.lost || truth.gone) this.#deleteAgain(truth, record);
-    else if (truth.behind) this.#name(truth, record);
+    else if (truth.behind || (truth.rewritten && waitsForPerson(record))) this.#name(truth, record);
+    else if (record.metadata.annotations?.[RESTORED] !== undefined) this.#confirm(record);
+    else if (truth.rewritten) this.#removeKept(truth, record);
   }
 
   #decideWithout(truth: VolumeTruth): void {
@@ -170,10 +180,25 @@ export class People {
     if (!placed) return;
     const found = this.#world.machine(placed.node).disk.copies.get(`${truth.uid}-${placed.copy}`);
     const epoch = Math.max(placed.epoch, record.spec.epoch ?? 0, found?.label.epoch ?? 0) + 1;
-    const spec = { node: placed.node, copy: placed.copy, epoch };
+    const spec = { node: placed.node, copy: placed.copy, epoch, pool: 'local', move: null };
     this.#try(`names copy ${placed.copy} on ${placed.node} as ${truth.name} at epoch ${epoch}`, () => {
-      this.#registry.patch(Volumes, truth.name, { metadata: { uid: truth.uid }, spec: { ...spec, move: null } });
+      this.#registry.patch(Volumes, truth.name, { metadata: { uid: truth.uid, annotations: { [RESTORED]: null } }, spec });
     });
+  }
+
+  /** The record says what is true. */
+  #confirm({ metadata }: Stored<Volume>): void {
+    this.#try(`confirm the record of ${metadata.name}`, () => {
+      this.#registry.patch(Volumes, metadata.name, { metadata: { uid: metadata.uid, annotations: { [RESTORED]: null } } });
+    });
+  }
+
+  /** A superseded copy whose move did not commit by the records that came back: nobody else will ever release it. */
+  #removeKept({ uid }: VolumeTruth, { metadata, spec }: Stored<Volume>): void {
+    const moving = this.#world
+      .moves()
+      .some((move) => move.spec.volume === metadata.name && !ENDED.includes(move.status?.phase ?? 'Pending'));
+    if (!moving) this.#removeByHand(({ volumeUid, copy, role }) => volumeUid === uid && copy !== spec.copy && role === 'stale');
   }
 
   /** Nothing was said of it in the records that came back. */
@@ -183,14 +208,22 @@ export class People {
     this.#removeRemains(truth);
   }
 
-  #removeRemains(truth: VolumeTruth): void {
+  #removeRemains({ uid }: VolumeTruth): void {
+    this.#removeByHand(({ volumeUid }) => volumeUid === uid);
+  }
+
+  #removeByHand(which: (label: CopyLabel) => boolean): void {
     for (const machine of this.#world.machines.values())
       for (const [name, { label, device }] of machine.disk.copies) {
-        if (label.volumeUid !== truth.uid || device !== null) continue;
-        this.#world.note('people', `removes ${name} from ${machine.name} by hand`);
+        if (!which(label) || device !== null) continue;
+        this.#world.note('people', `remove ${name} from ${machine.name} by hand`);
         machine.disk.copies.delete(name);
         machine.journals.delete(name);
         this.#world.rules.touched();
       }
   }
 }
+
+/** What an agent says of the named copy when only a person can know. */
+const waitsForPerson = ({ spec, status }: Volume): boolean =>
+  ['FencedWithoutMove', 'RecordNamesOld', 'DiskBehind', 'NotVerified'].includes(status?.copies?.[spec.copy ?? '']?.obstacle?.reason ?? '');

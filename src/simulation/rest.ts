@@ -1,26 +1,36 @@
 // How every history ends: nothing goes wrong any more, people decide what only they can, applications stop. Within bounded time every move
 // has ended, every acknowledged write is there, nothing is left over, and a world in which nothing happens costs no write. Then everything
 // is deleted, and nothing at all may be left.
-import { Moves } from '../model/move.ts';
+import type { Stored } from '../model/meta.ts';
+import { Moves, type Move } from '../model/move.ts';
 import { Volumes } from '../model/volume.ts';
 import { messageOf } from '../model/errors.ts';
+import type { Machine } from './machine.ts';
 import type { Misfortune } from './misfortune.ts';
 import type { People } from './people.ts';
 import type { World } from './world.ts';
 
-/** Virtual ms: retention (5 min) and back-offs (30 s) several times over. */
-const PATIENCE = 3_600_000;
+/** Virtual ms: retention (1 min) and back-offs (30 s) several times over. */
+const PATIENCE = 1_800_000;
 const LOOK = 10_000;
-const QUIET = 120_000;
+/** Longer than anything is put off to be written. */
+const QUIET = 45_000;
+/** Looks, while processes may still die. */
+const LULL = 6;
 const ENDED = ['Done', 'Cancelled', 'Failed'];
 
 export async function rest(world: World, people: People, misfortune: Misfortune): Promise<void> {
   world.note('world', 'comes to rest');
-  world.deaths.calm = true;
   misfortune.endAll();
   await world.pass(LOOK);
   people.uncordonAll();
   for (const application of people.applications.values()) application.wanted = false;
+  // Much ends now that was waited for: a last chance to die amid it.
+  for (let looks = 0; looks < LULL && world.rules.breach === null; looks += 1) {
+    people.decide();
+    await world.pass(LOOK);
+  }
+  world.deaths.calm = true;
   await settled(
     world,
     () => [...leftover(world), ...stillUsed(people)],
@@ -43,14 +53,19 @@ async function settled(world: World, left: () => string[], meanwhile: () => void
   }
 }
 
-/** Decisions, and moves that wait for what will not come. */
+/** Decisions; and moves are taken back that wait for what will not come, or are of another past than their volume. */
 function tidy(world: World, people: People): void {
   people.decide();
   const names = new Set(world.volumes().map(({ metadata }) => metadata.name));
-  for (const move of world.moves()) {
-    const phase = move.status?.phase ?? 'Pending';
-    if (phase === 'Pending' && !names.has(move.spec.volume) && move.spec.cancel !== true) people.cancel(move);
-  }
+  for (const move of world.moves()) if (move.spec.cancel !== true && !hasEnded(move) && isVain(world, names, move)) people.cancel(move);
+}
+
+const phaseOf = ({ status }: Stored<Move>): string => status?.phase ?? 'Pending';
+const hasEnded = (move: Stored<Move>): boolean => ENDED.includes(phaseOf(move));
+
+function isVain(world: World, names: ReadonlySet<string>, move: Stored<Move>): boolean {
+  if (phaseOf(move) === 'Pending' && !names.has(move.spec.volume)) return true;
+  return world.rules.truths.get(move.status?.volumeUid ?? '')?.rewritten === true;
 }
 
 const stillUsed = (people: People): string[] =>
@@ -78,21 +93,21 @@ const volumesLeft = (world: World): string[] =>
   });
 
 function disksLeft(world: World): string[] {
-  const left: string[] = [];
   const named = new Map(world.volumes().map(({ metadata, spec }) => [`${metadata.uid}-${spec.copy}`, spec.node]));
-  for (const [node, { disk, journals }] of world.machines) {
-    for (const [name, { label, points, device }] of disk.copies) {
-      if (named.get(name) !== node) left.push(`${node} still has copy ${label.copy} of ${label.volume} (${label.role})`);
-      else if (points.size > 0 || device !== null || label.role !== 'active')
-        left.push(
-          `copy ${label.copy} of ${label.volume} on ${node} is ${label.role}, ${device ?? 'detached'}, with points ${[...points.keys()].join()}`,
-        );
-    }
-    for (const name of journals.keys()) left.push(`${node} still has a journal of ${name}`);
-  }
-  if (world.wires.open > 0) left.push(`${world.wires.open} nodes still offer volume data`);
-  return left;
+  const left = [...world.machines.values()].flatMap((machine) => [...copiesLeft(machine, named), ...journalsLeft(machine)]);
+  return world.wires.open > 0 ? [...left, `${world.wires.open} nodes still offer volume data`] : left;
 }
+
+const copiesLeft = ({ name: node, disk }: Machine, named: ReadonlyMap<string, string | undefined>): string[] =>
+  [...disk.copies].flatMap(([name, { label, points, device }]) => {
+    if (named.get(name) !== node) return [`${node} still has copy ${label.copy} of ${label.volume} (${label.role})`];
+    if (points.size === 0 && device === null && label.role === 'active') return [];
+    const of = `copy ${label.copy} of ${label.volume} on ${node}`;
+    return [`${of} is ${label.role}, ${device ?? 'detached'}, with points ${[...points.keys()].join()}`];
+  });
+
+const journalsLeft = ({ name: node, disk, journals }: Machine): string[] =>
+  [...journals.keys()].filter((name) => !disk.copies.has(name)).map((name) => `${node} still has a journal of ${name}`);
 
 /** Every volume is served once more, with all that was acknowledged. */
 async function examined(world: World, people: People): Promise<void> {

@@ -38,6 +38,7 @@ export class Rules {
   /** How moves (by UID) ended. */
   readonly ended = new Map<string, string>();
   #disksTouched = true;
+  #rolledBackAt = 0;
   #copies = new Map<string, OnDisk>();
   readonly #parts: RulesParts;
 
@@ -80,6 +81,7 @@ export class Rules {
 
   #placed(truth: VolumeTruth, next: Placed, volume: Stored<Volume>): void {
     const before = truth.placed;
+    if (truth.gone) return;
     if (!before || truth.lost) {
       truth.placed = next;
       truth.epochs.set(next.epoch, next.copy);
@@ -110,12 +112,35 @@ export class Rules {
   rolledBack(volumes: readonly Stored<Volume>[]): void {
     for (const truth of this.truths.values()) {
       const record = volumes.find(({ metadata }) => metadata.uid === truth.uid);
-      const told = record ? placedOf(record) : null;
       truth.rewritten = true;
+      // What was removed at its deletion does not come back with its record.
+      if (truth.deleting && truth.placed && !this.#find(truth, truth.placed)) truth.lost = true;
       truth.deleting = record?.metadata.deletionTimestamp !== undefined;
-      truth.behind = !truth.gone && truth.placed !== null && (told?.epoch !== truth.placed.epoch || told.copy !== truth.placed.copy);
+      this.#rolledBack(truth, record ? placedOf(record) : null);
     }
+    this.#rolledBackAt = this.#parts.time.now;
     this.touched();
+  }
+
+  /** An epoch that no disk has heard of is forgotten without harm. */
+  #rolledBack(truth: VolumeTruth, told: Placed | null): void {
+    const { placed } = truth;
+    if (truth.gone || !placed) return;
+    const label = this.#find(truth, placed)?.label;
+    truth.behind = told?.copy !== placed.copy || (label?.epoch ?? 0) > told.epoch;
+    if (truth.behind || !told) return;
+    truth.placed = told;
+    truth.epochs = new Map([[told.epoch, told.copy]]);
+  }
+
+  /** A disk was exchanged: what was on it is lost. Where only a spare was on it, nothing is lost. */
+  diskLost(node: string): void {
+    for (const [key, { node: on, label }] of this.#onDisks()) {
+      if (on !== node) continue;
+      this.#copies.delete(key);
+      const truth = this.truths.get(label.volumeUid);
+      if (truth && (truth.placed?.copy === label.copy || label.role === 'incoming')) truth.lost = true;
+    }
   }
 
   #committed(truth: VolumeTruth, before: Placed, volume: Stored<Volume>): void {
@@ -146,7 +171,7 @@ export class Rules {
     const truth = this.truths.get(status?.volumeUid ?? '');
     const phase = status?.phase ?? 'Pending';
     if (phase === 'Done' || ROLLED_BACK.has(phase)) this.ended.set(metadata.uid, phase);
-    if (!truth || truth.rewritten) return;
+    if (!truth || truth.rewritten || truth.lost) return;
     this.#checkOnlyMove(truth, metadata.name, phase);
     this.#checkEnding(truth, metadata.name, phase);
   }
@@ -196,7 +221,7 @@ export class Rules {
   #made({ node, label }: OnDisk): void {
     const truth = this.truths.get(label.volumeUid);
     if (!truth) return;
-    if (label.role === 'active' && truth.made.size > 0)
+    if (label.role === 'active' && truth.made.size > 0 && !truth.rewritten)
       this.break('rule 6, never made again', `copy ${label.copy} of ${truth.name} was made on ${node} as an active one`);
     truth.made.add(label.copy);
   }
@@ -280,10 +305,10 @@ export class Rules {
       this.break('rule 6, never format on a guess', `${truth.name} was formatted again over ${live.size} blocks`);
   }
 
-  /** A writable mount was made at the order of somebody. */
-  mounted({ label }: MemoryCopy, node: string): void {
+  /** A writable mount was made, as was asked at that time. */
+  mounted({ label }: MemoryCopy, node: string, asked: number): void {
     const truth = this.truths.get(label.volumeUid);
-    if (!truth || truth.lost) return;
+    if (!truth || truth.lost || truth.gone || asked < this.#rolledBackAt) return;
     if (truth.behind) this.break('rule 1, records behind', `${truth.name} was published on ${node} before anybody decided`);
   }
 

@@ -1,5 +1,6 @@
 // The records' home in the simulation: the shipped registry, which stops, starts again, and is restored from a backup. What it gives away
 // is frozen, so that nobody shares a change with it. Knows no clients.
+import { marked } from '../api/backup.ts';
 import { Registry } from '../api/registry.ts';
 import { MemoryTable, type Row } from '../api/table.ts';
 import type { Clock } from '../model/clock.ts';
@@ -68,8 +69,13 @@ export class Server {
   /** Only while it is down. */
   restore({ rows }: Backup): void {
     const version = this.#table.version() + SKIPPED;
+    const objects = rows.map(({ text }) => JSON.parse(text) as ApiObject);
+    const changed = marked(objects, new Date(this.#clock.now()).toISOString());
     this.#table = new MemoryTable();
-    for (const row of rows) this.#table.put(row, version);
+    for (const [index, row] of rows.entries()) {
+      const object = changed.get(index);
+      this.#table.put(object ? { ...row, text: JSON.stringify(object) } : row, version);
+    }
   }
 }
 

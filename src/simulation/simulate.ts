@@ -29,7 +29,7 @@ interface Act {
 }
 
 const STEPS = { least: 200, most: 400 };
-const MEAN_STEP = 2_500;
+const MEAN_STEP = 1_800;
 
 function actsOf(people: People, misfortune: Misfortune, temper: Temper): Act[] {
   const act = (name: string, weight: number, of: () => void): Act => ({ name, weight, act: of });
@@ -49,11 +49,13 @@ function actsOf(people: People, misfortune: Misfortune, temper: Temper): Act[] {
     act('restart', temper.crashes, () => misfortune.restart()),
     act('power cut', temper.crashes, () => misfortune.powerCut()),
     act('cut', 2 * temper.network, () => misfortune.cut()),
+    act('siege', 7, () => misfortune.siege()),
     act('storm', temper.network, () => misfortune.storm()),
     act('server stops', temper.network, () => misfortune.serverStops()),
     act('full pool', temper.disks, () => misfortune.fullPool()),
     act('pool gone', temper.disks, () => misfortune.poolGone()),
     act('blindness', temper.disks, () => misfortune.blindness()),
+    act('intruder', 0.7, () => misfortune.intruder()),
     act('clocks', 0.3, () => misfortune.clocks()),
     act('disk lost', temper.losses, () => misfortune.diskLost()),
     act('backup', temper.restores, () => misfortune.backup()),

@@ -61,6 +61,20 @@ export class Wires {
     };
   }
 
+  /** Somebody asks a source for a move that is not his; true when he is served. */
+  async intrude(intruder: string, life: Life, hello: Hello & { source: string }): Promise<boolean> {
+    const { source, ...said } = hello;
+    const port = this.#listeners.get(source)?.port;
+    if (port === undefined) return false;
+    try {
+      const link = await this.dial({ node: intruder, life, signal: new AbortController().signal }, { node: source, port }, said);
+      link.end(null);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
   /** Throws Unavailable when nobody answers there, and what the source refuses. */
   async dial(from: { node: string; life: Life; signal: AbortSignal }, to: { node: string; port: number }, hello: Hello): Promise<Link> {
     const listener = this.#listeners.get(to.node);

@@ -13,13 +13,13 @@ import type { ApiObject, Stored } from '../model/meta.ts';
 import { Moves, type Move } from '../model/move.ts';
 import { StorageNodes } from '../model/storage-node.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
-import { MemoryPool } from '../pools/memory.ts';
 import type { Pool } from '../pools/pool.ts';
+import type { Hello } from '../transfer/transfer.ts';
 import { Chance } from './chance.ts';
 import { Deaths } from './deaths.ts';
 import { Life } from './life.ts';
 import { Line } from './line.ts';
-import { Machine, mountsOf } from './machine.ts';
+import { Machine, mountsOf, NodePool } from './machine.ts';
 import { transferOf } from './pull.ts';
 import { Rules, SKEW } from './rules.ts';
 import { Server } from './server.ts';
@@ -28,9 +28,9 @@ import { fairWeather } from './weather.ts';
 import { Wires } from './wire.ts';
 
 /** Shorter than in real life, so that a history has several of everything. */
-const CAPS: Caps = { ...DEFAULT_CAPS, perNode: 2, maxRounds: 4, fencedMs: 60_000 };
+const CAPS: Caps = { ...DEFAULT_CAPS, perNode: 2, maxRounds: 4, fencedMs: 20_000 };
 const CAPACITY = 96n << 20n;
-const MEAN_RESTART = 4_000;
+const MEAN_RESTART = 2_000;
 
 interface Running {
   life: Life;
@@ -198,7 +198,7 @@ export class World {
       if (pools.has('local')) return;
       if (machine.disk.gone !== null) return void broken.set('local', { type: 'image', message: machine.disk.gone });
       broken.delete('local');
-      const pool = new MemoryPool({ name: 'local', disk: machine.disk, points: this.#points, crash: life.crash });
+      const pool = new NodePool(machine, { name: 'local', disk: machine.disk, points: this.#points, crash: life.crash });
       pools.set('local', life.mortal<Pool>(pool, touched));
     };
     void reopen();
@@ -244,6 +244,18 @@ export class World {
     started.catch((error: unknown) => life.end(messageOf(error)));
   }
 
+  /** A node asks for the bytes of a move that is not to it. */
+  async intrude(intruder: string, move: Stored<Move>): Promise<void> {
+    const life = this.#running.get(intruder)?.life;
+    const source = move.status?.source?.node;
+    if (!life || source === undefined || move.spec.target === intruder) return;
+    if (await this.wires.intrude(intruder, life, { ...helloOf(move), source }))
+      this.rules.break(
+        'rule 9, whom a source serves',
+        `${intruder} was served the bytes of ${move.metadata.name}, which is to ${move.spec.target}`,
+      );
+  }
+
   isRunning(name: string): boolean {
     return this.#running.has(name);
   }
@@ -285,6 +297,12 @@ export class World {
       call(body).then(() => resolve(), reject);
     });
   }
+}
+
+function helloOf({ metadata, status }: Stored<Move>): Hello {
+  const { source, epoch = 0, volumeUid = '', incoming } = status ?? {};
+  const purpose = incoming?.verified ? 'scrub' : 'round';
+  return { protocol: 1, purpose, move: metadata.name, moveUid: metadata.uid, volumeUid, copy: source?.copy ?? '', epoch };
 }
 
 interface Log {

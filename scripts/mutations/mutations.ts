@@ -1,0 +1,323 @@
+// What is broken on purpose, by the rule that it breaks: small patches of the shipped code. Each search must be found exactly once.
+
+interface Patch {
+  file: string;
+  search: string;
+  replace: string;
+}
+
+export interface Mutation {
+  name: string;
+  /** Of DESIGN.md, or what the end of every history demands. */
+  rule: string;
+  patches: Patch[];
+}
+
+const COPIES = 'src/decide/copies.ts';
+const MOVES = 'src/decide/moves.ts';
+const PUBLISHING = 'src/agent/publishing.ts';
+const CONTROLLER = 'src/controller/moves.ts';
+
+const ONE_WRITABLE = '1, at most one writable copy';
+const NOT_DESTROYED = '2, no copy destroyed before its successor stands';
+const EXCLUDE = '3, commit and abort exclude each other';
+const SURVIVES = '3, every order of writes survives a crash';
+const NO_GUESS = '6, never made or formatted on a guess';
+const ENDS = '8, everything comes to an end';
+const ONE_MOVE = 'at most one unfinished move a volume';
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: 'publish by what a watch knows instead of a fresh read',
+    rule: ONE_WRITABLE,
+    patches: [
+      {
+        file: PUBLISHING,
+        search: 'const volume = await freshVolume(client, name);\n    const moves = await allMovesOf(client, name);',
+        replace:
+          'const volume = this.#ports.known.volume(name) ?? (await freshVolume(client, name));\n    const moves = this.#ports.known.movesOf(name) ?? (await allMovesOf(client, name));',
+      },
+    ],
+  },
+  {
+    name: 'publish a copy whatever its label says',
+    rule: ONE_WRITABLE,
+    patches: [
+      {
+        file: COPIES,
+        search: "  if (role !== 'active')\n    return {\n      reason: 'NotActive',",
+        replace: "  if (role === 'standby')\n    return {\n      reason: 'NotActive',",
+      },
+      { file: COPIES, search: '  return whyMoving(seen, volume) ?? ', replace: '  return ' },
+    ],
+  },
+  {
+    name: 'fence a copy that is in use',
+    rule: ONE_WRITABLE,
+    patches: [
+      { file: COPIES, search: '!asksToCancel(move) && copy.published.length === 0;', replace: '!asksToCancel(move);' },
+      { file: 'src/agent/acts.ts', search: '      refuseWhilePublished(local);\n      // A scrub', replace: '      // A scrub' },
+      {
+        file: 'src/agent/copies.ts',
+        search: '    await copy.pool.detach(copy.name);\n    this.#holds.set(copy.name, await copy.pool.hold(copy.name));',
+        replace: '    this.#holds.set(copy.name, { release: async () => undefined });',
+      },
+    ],
+  },
+  {
+    name: 'serve a copy that is ahead of its record',
+    rule: ONE_WRITABLE,
+    patches: [
+      { file: COPIES, search: '  if (copy.label.epoch > epoch)\n', replace: '  if (copy.label.epoch > epoch + 1000)\n' },
+      { file: COPIES, search: '  if (epoch > (volume.spec.epoch ?? 0))\n', replace: '  if (epoch > (volume.spec.epoch ?? 0) + 1000)\n' },
+      { file: COPIES, search: '  if (epoch !== volume.spec.epoch)\n', replace: '  if (epoch < (volume.spec.epoch ?? 0))\n' },
+    ],
+  },
+  {
+    name: 'fence for a move of another epoch',
+    rule: EXCLUDE,
+    patches: [{ file: COPIES, search: '!isCommitted(move) && move.status?.epoch === copy.label.epoch;', replace: '!isCommitted(move);' }],
+  },
+  {
+    name: 'give a source back without a raised epoch',
+    rule: EXCLUDE,
+    patches: [{ file: COPIES, search: '  if (copy.label.epoch < epoch) return', replace: '  if (copy.label.epoch <= epoch) return' }],
+  },
+  {
+    name: 'abort without raising the epoch',
+    rule: EXCLUDE,
+    patches: [{ file: CONTROLLER, search: 'epoch: (volume.spec.epoch ?? 0) + 1 } });', replace: 'epoch: volume.spec.epoch ?? 0 } });' }],
+  },
+  {
+    name: 'commit without a compare-and-swap',
+    rule: EXCLUDE,
+    patches: [
+      {
+        file: CONTROLLER,
+        search: 'await this.#ports.client.replace(Volumes, { ...volume, spec });',
+        replace: 'await this.#ports.client.patch(Volumes, volume.metadata.name, { spec });',
+      },
+    ],
+  },
+  {
+    name: 'write a phase without a compare-and-swap',
+    rule: EXCLUDE,
+    patches: [
+      {
+        file: CONTROLLER,
+        search: 'const patch = { metadata: { uid: move.metadata.uid, resourceVersion: move.metadata.resourceVersion }, status: changes };',
+        replace: 'const patch = { metadata: { uid: move.metadata.uid }, status: changes };',
+      },
+    ],
+  },
+  {
+    name: 'remove the target of a cancelled move that may still commit',
+    rule: NOT_DESTROYED,
+    patches: [{ file: COPIES, search: 'return mayStillCommit(move, volume) ? null : discard(copy);', replace: 'return discard(copy);' }],
+  },
+  {
+    name: 'cancel a move that was committed',
+    rule: EXCLUDE,
+    patches: [
+      { file: MOVES, search: "  if (volume && isOurs(seen, volume)) return { step: 'phase', phase: 'Committed' };\n", replace: '' },
+    ],
+  },
+  {
+    name: 'take a lost answer to a commit for a failure',
+    rule: EXCLUDE,
+    patches: [{ file: MOVES, search: "  if (isOurs(seen, volume)) return { step: 'phase', phase: 'Committed' };\n", replace: '' }],
+  },
+  {
+    name: 'decide a removal on what a watch knows',
+    rule: NOT_DESTROYED,
+    patches: [{ file: 'src/agent/reconcile.ts', search: '    world.moves = await allMovesOf(this.#ports.client, name);\n', replace: '' }],
+  },
+  {
+    name: 'release a superseded copy before its successor was scrubbed',
+    rule: NOT_DESTROYED,
+    patches: [
+      {
+        file: MOVES,
+        search: "return isJudged(seen) ? { step: 'release' } : wait(obstacleOf(seen));",
+        replace: "return { step: 'release' };",
+      },
+    ],
+  },
+  {
+    name: 'release a superseded copy before its time',
+    rule: NOT_DESTROYED,
+    patches: [{ file: MOVES, search: '  if (left > 0) return wait(null, left);\n', replace: '' }],
+  },
+  {
+    name: 'remove a superseded copy without a release',
+    rule: NOT_DESTROYED,
+    patches: [
+      {
+        file: COPIES,
+        search: "return keeper?.status?.release ? { step: 'remove', copy: copy.id } : null;",
+        replace: "return { step: 'remove', copy: copy.id };",
+      },
+    ],
+  },
+  {
+    name: 'serve bytes that are not final as the final ones',
+    rule: NOT_DESTROYED,
+    patches: [
+      {
+        file: 'src/agent/authorize.ts',
+        search: "fenced: role === 'stale' || (role === 'retired' && seen.held) };",
+        replace: 'fenced: true };',
+      },
+      { file: MOVES, search: '  if (outgoing?.fencedEpoch === epoch) return', replace: '  if (outgoing?.fencedEpoch !== -1) return' },
+    ],
+  },
+  {
+    name: 'commit before the last delta is proven',
+    rule: NOT_DESTROYED,
+    patches: [
+      {
+        file: MOVES,
+        search: "  if (incomingOf(seen).completeRound === statusOf(seen).round) return { step: 'phase', phase: 'Verifying' };\n",
+        replace: "  return { step: 'phase', phase: 'Verifying' };\n",
+      },
+      {
+        file: MOVES,
+        search:
+          "if (verified && verified.round === statusOf(seen).round && verified.epoch === statusOf(seen).epoch) return { step: 'commit' };",
+        replace: "if (verified ?? true) return { step: 'commit' };",
+      },
+    ],
+  },
+  {
+    name: 'format whatever the label says',
+    rule: NO_GUESS,
+    patches: [{ file: PUBLISHING, search: 'found.label.filesystem, found.label.formatted);', replace: 'found.label.filesystem, false);' }],
+  },
+  {
+    name: 'forget at the target that the source was formatted',
+    rule: NO_GUESS,
+    patches: [
+      {
+        file: 'src/agent/acts.ts',
+        search: 'found.label.formatted || (move(world, step.move).status?.outgoing?.formatted ?? false);',
+        replace: 'false && move(world, step.move).status !== undefined;',
+      },
+    ],
+  },
+  {
+    name: 'make a copy anew that was made and is gone',
+    rule: NO_GUESS,
+    patches: [
+      {
+        file: COPIES,
+        search: 'return entry.created ? lost(id) : first(id, entry, volume);',
+        replace: 'return first(id, entry, volume);',
+      },
+    ],
+  },
+  {
+    name: 'take a pool that is not there for one without copies',
+    rule: SURVIVES,
+    patches: [{ file: COPIES, search: '!onDisk.has(id) && seen.pools.has(entry.pool))', replace: '!onDisk.has(id))' }],
+  },
+  {
+    name: 'let a volume go while a node still reports a copy',
+    rule: SURVIVES,
+    patches: [
+      {
+        file: 'src/decide/volumes.ts',
+        search: 'if (Object.keys(copiesOf(seen.volume)).length === 0 && seen.moves === 0)',
+        replace: 'if (seen.moves === 0)',
+      },
+    ],
+  },
+  {
+    name: 'forget a mount before it is undone',
+    rule: SURVIVES,
+    patches: [
+      {
+        file: PUBLISHING,
+        search:
+          "        await this.#ports.mounts.beUnmounted(publication.target);\n        this.#ports.crash('unpublish:unmounted');\n        await this.#publications.remove(publication.copy, publication.target);",
+        replace:
+          "        await this.#publications.remove(publication.copy, publication.target);\n        this.#ports.crash('unpublish:unmounted');\n        await this.#ports.mounts.beUnmounted(publication.target);",
+      },
+    ],
+  },
+  {
+    name: 'serve whoever asks',
+    rule: '9, a source serves only the node that the record names',
+    patches: [{ file: 'src/agent/authorize.ts', search: '[move.spec.target === peer, ', replace: "[peer !== '', " }],
+  },
+  {
+    name: 'let two moves of a volume go at once',
+    rule: ONE_MOVE,
+    patches: [
+      {
+        file: MOVES,
+        search: "  if (seen.earlier) return wait({ reason: 'Queued',",
+        replace: "  if (seen.earlier === '') return wait({ reason: 'Queued',",
+      },
+    ],
+  },
+  {
+    name: 'judge the order of moves by what a watch knows',
+    rule: ONE_MOVE,
+    patches: [
+      {
+        file: CONTROLLER,
+        search: "phaseOf(move) === 'Pending' ? (await client.list(Moves)).items : known.moves();",
+        replace: 'known.moves();',
+      },
+    ],
+  },
+  {
+    name: 'wait at a deletion for a move that never began',
+    rule: ENDS,
+    patches: [
+      {
+        file: COPIES,
+        search: "seen.moves.find((each) => isUnfinished(each) && phaseOf(each) !== 'Pending');",
+        replace: 'seen.moves.find(isUnfinished);',
+      },
+    ],
+  },
+  {
+    name: 'leave a source fenced after a cancel',
+    rule: ENDS,
+    patches: [{ file: MOVES, search: "  if (volume.spec.epoch === epoch) return { step: 'unfence' };\n", replace: '' }],
+  },
+  {
+    name: 'leave the points of ended moves',
+    rule: ENDS,
+    patches: [
+      {
+        file: COPIES,
+        search: '.filter((point) => !isPointNeeded(seen, point))',
+        replace: '.filter((point) => !isPointNeeded(seen, point) && false)',
+      },
+    ],
+  },
+  {
+    name: 'freeze no point at the commit',
+    rule: ENDS,
+    patches: [
+      {
+        file: 'src/agent/acts.ts',
+        search: '    if (found.pool.points) await found.pool.freeze(found.name, commitPoint(moveUid));\n',
+        replace: '',
+      },
+    ],
+  },
+  {
+    name: 'write the time at every look at a node',
+    rule: 'an unchanged world costs no write',
+    patches: [
+      {
+        file: 'src/agent/node-report.ts',
+        search: 'lastTransitionTime: before?.status === condition.status ? before.lastTransitionTime : timestamp(clock)',
+        replace: "lastTransitionTime: before?.status === 'Unknown' ? before.lastTransitionTime : timestamp(clock)",
+      },
+    ],
+  },
+];

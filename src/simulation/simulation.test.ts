@@ -1,0 +1,58 @@
+// The simulation itself: what it owes its users (the same history from the same seed), a few histories of it, and what its world found once
+// and only a whole agent can show. Long runs are `npm run simulate`.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Volumes, type Volume } from '../model/volume.ts';
+import { GROUP_VERSION } from '../model/meta.ts';
+import { simulate } from './simulate.ts';
+import { World } from './world.ts';
+
+test('the same seed gives the same history, whether it is told or not', async () => {
+  const lines: string[] = [];
+  const [first, told] = [await simulate(33), await simulate(33, { tell: (line) => void lines.push(line) })];
+  assert.deepEqual(told, first);
+  assert.ok(lines.length > first.steps);
+});
+
+test('another seed gives another history', async () => {
+  const [one, other] = [await simulate(11), await simulate(12)];
+  assert.notEqual(one.digest, other.digest);
+  assert.deepEqual([one.breach, other.breach], [null, null]);
+});
+
+/** A calm world with a volume on a node, and what the record says of its copy. */
+async function withVolume(): Promise<{ world: World; volume: () => Volume | undefined }> {
+  const world = new World(1, null);
+  world.deaths.calm = true;
+  await world.pass(20_000);
+  const spec = { size: '8Mi', node: 'node-1' };
+  world.server.registry.create<Volume>(Volumes, { apiVersion: GROUP_VERSION, kind: 'Volume', metadata: { name: 'db' }, spec } as Volume);
+  await world.pass(20_000);
+  return { world, volume: () => world.volumes()[0] };
+}
+
+test('a pool that was away between two looks of its agent leaves nothing blocked', async () => {
+  const { world, volume } = await withVolume();
+  const { disk } = world.machine('node-1');
+  const ask = async (path: string): Promise<void> => {
+    const asked = world.call('node-1', path, { volume: 'db', target: '/srv/db', readOnly: false });
+    await world.pass(1_000);
+    await asked;
+  };
+  await ask('/v1/publish');
+  disk.gone = 'it is not mounted';
+  await ask('/v1/unpublish');
+  assert.equal(volume()?.status?.obstacle?.reason, 'PoolNotUsable');
+  disk.gone = null;
+  await world.pass(60_000);
+  assert.equal(volume()?.status?.phase, 'Available');
+  assert.equal(world.rules.breach, null);
+});
+
+test('a copy that vanished from its pool is told of without anything else happening', async () => {
+  const { world, volume } = await withVolume();
+  world.rules.diskLost('node-1');
+  world.machine('node-1').disk.copies.clear();
+  await world.pass(60_000);
+  assert.equal(volume()?.status?.obstacle?.reason, 'CopyMissing');
+});
