@@ -19,8 +19,8 @@ export class Application {
   readonly #world: World;
   readonly #target: string;
   #writes = 0;
-  /** Where its end was ordered, and not confirmed yet. */
-  readonly #ending = new Set<string>();
+  /** Where something may be left of it: a beginning or an end was ordered there, and its success was not told. */
+  readonly #uncertain = new Set<string>();
 
   constructor(world: World, volume: string) {
     this.#world = world;
@@ -68,14 +68,14 @@ export class Application {
   async #tidy(): Promise<void> {
     const wanted = this.wanted ? this.#node() : null;
     for (const node of this.#world.machines.keys())
-      if ((node !== wanted && this.#isMountedOn(node)) || this.#ending.has(node)) await this.#end(node);
+      if (node !== wanted && (this.#isMountedOn(node) || this.#uncertain.has(node))) await this.#end(node);
   }
 
   async #end(node: string): Promise<void> {
     this.on = null;
-    this.#ending.add(node);
+    this.#uncertain.add(node);
     await this.#world.call(node, '/v1/unpublish', { volume: this.volume, target: this.#target });
-    this.#ending.delete(node);
+    this.#uncertain.delete(node);
     this.#world.note(`app ${this.volume}`, `ended on ${node}`);
   }
 
@@ -86,12 +86,15 @@ export class Application {
     if (node === null) return;
     const before = this.#isMountedOn(node);
     const asked = this.#world.time.now;
+    this.#uncertain.add(node);
     await this.#world.call(node, '/v1/publish', { volume: this.volume, target: this.#target, readOnly: false });
     const copy = this.#world.machine(node).mountedAt(this.#target);
     if (!copy) return;
     if (!before) this.#world.rules.mounted(copy, node, asked);
     this.#looksAt(copy, node);
-    if (this.wanted) this.on = node;
+    if (!this.wanted) return;
+    this.on = node;
+    this.#uncertain.delete(node);
   }
 
   #looksAt(copy: MemoryCopy, node: string): void {

@@ -49,54 +49,60 @@ const CONTROLLER = [
 export const CRASH_POINTS: readonly string[] = [...AGENT, ...CONTROLLER];
 const KNOWN = new Set(CRASH_POINTS);
 
-/** How likely a point is deadly in a history; and those that few histories come by, which are deadly nearly always. */
+/** How likely a point is deadly in a history. */
 const SHARE = 0.7;
+/** Those that few histories come by are so nearly always. */
 const RARE = new Set([
-  ...steps(
-    'unfence',
-    'resume',
-    'dropEntry',
-    'reserved',
-    'forget',
-    'release',
-    'activate',
-    'scrub',
-    'releasePoint',
-    'pull',
-    'published',
-    'create',
-  ),
-  'unfence:swapped',
+  ...steps('resume', 'dropEntry', 'reserved', 'forget', 'scrub', 'releasePoint', 'pull', 'published', 'create'),
+  'before:release',
   'transfer.source.release',
-  'transfer.source.released',
   'transfer.journal.made',
   'transfer.round.begun',
+  'activate:labelled',
+  'fence:labelled',
 ]);
+/** And those that only somebody comes by who has not died right before: they are deadly twice, and what is before them seldom. */
+const LAST = new Set(['after:unfence', 'after:release', 'after:commit', 'after:activate', 'transfer.source.released']);
+const BEFORE_LAST = new Set(['before:unfence', 'unfence:swapped', 'before:commit', 'commit:before', 'commit:swapped']);
+
+function armed(point: string, chance: Chance): Armed | null {
+  if (LAST.has(point)) return { after: 0, times: 2 };
+  if (BEFORE_LAST.has(point)) return chance.happens(0.5) ? { after: 0, times: 1 } : null;
+  if (RARE.has(point)) return chance.happens(0.9) ? { after: 0, times: 2 } : null;
+  return chance.happens(SHARE) ? { after: Math.floor(chance.around(1)), times: 1 } : null;
+}
+
+/** How often a point is passed by before somebody dies there, and how often one may. */
+interface Armed {
+  after: number;
+  times: number;
+}
 
 export class Deaths {
   /** Deaths by point. */
   readonly hit = new Map<string, number>();
   /** Nobody dies there any more. */
   calm = false;
-  readonly #armed = new Map<string, number>();
+  readonly #armed = new Map<string, Armed>();
   readonly #unknown: (point: string) => void;
 
   constructor(chance: Chance, unknown: (point: string) => void) {
     this.#unknown = unknown;
     for (const point of CRASH_POINTS) {
-      const rare = RARE.has(point.slice(point.indexOf(' ') + 1));
-      if (chance.happens(rare ? 0.9 : SHARE)) this.#armed.set(point, 1 + (rare ? 0 : Math.floor(chance.around(1))));
+      const of = armed(point.slice(point.indexOf(' ') + 1), chance);
+      if (of) this.#armed.set(point, of);
     }
   }
 
   isDue(role: string, name: string): boolean {
     const point = `${role} ${name}`;
     if (!KNOWN.has(point)) this.#unknown(point);
-    const left = this.#armed.get(point);
-    if (left === undefined || this.calm) return false;
-    this.#armed.set(point, left - 1);
-    if (left > 1) return false;
-    this.#armed.delete(point);
+    const due = this.#armed.get(point);
+    if (due === undefined || this.calm) return false;
+    due.after -= 1;
+    if (due.after >= 0) return false;
+    due.times -= 1;
+    if (due.times === 0) this.#armed.delete(point);
     this.hit.set(point, (this.hit.get(point) ?? 0) + 1);
     return true;
   }

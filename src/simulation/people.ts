@@ -179,8 +179,10 @@ export class People {
     const { placed } = truth;
     if (!placed) return;
     const found = this.#world.machine(placed.node).disk.copies.get(`${truth.uid}-${placed.copy}`);
-    const epoch = Math.max(placed.epoch, record.spec.epoch ?? 0, found?.label.epoch ?? 0) + 1;
-    const spec = { node: placed.node, copy: placed.copy, epoch, pool: 'local', move: null };
+    // One that was committed and not activated yet is proven for that very commit.
+    const arriving = found?.label.role === 'incoming';
+    const epoch = arriving ? placed.epoch : Math.max(placed.epoch, record.spec.epoch ?? 0, found?.label.epoch ?? 0) + 1;
+    const spec = { node: placed.node, copy: placed.copy, epoch, pool: 'local', move: arriving ? placed.move : null };
     this.#try(`names copy ${placed.copy} on ${placed.node} as ${truth.name} at epoch ${epoch}`, () => {
       this.#registry.patch(Volumes, truth.name, { metadata: { uid: truth.uid, annotations: { [RESTORED]: null } }, spec });
     });

@@ -296,8 +296,9 @@ class Pull {
     const { pool, copy } = options.target;
     const done = journal.begun?.done ?? new Set();
     const left = manifest.blocks.filter((block) => !done.has(block));
-    const handle = await this.#go(pool.open(copy, 'live', 'write'));
+    const handle = await pool.open(copy, 'live', 'write');
     try {
+      options.signal.throwIfAborted();
       for (let at = 0; at < left.length; at += SYNC) await this.#copyAndSync(handle, manifest.point, left.slice(at, at + SYNC));
     } finally {
       await handle.close();

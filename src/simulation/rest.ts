@@ -99,15 +99,21 @@ function disksLeft(world: World): string[] {
 }
 
 const copiesLeft = ({ name: node, disk }: Machine, named: ReadonlyMap<string, string | undefined>): string[] =>
-  [...disk.copies].flatMap(([name, { label, points, device }]) => {
+  [...disk.copies].flatMap(([name, { label, points }]) => {
     if (named.get(name) !== node) return [`${node} still has copy ${label.copy} of ${label.volume} (${label.role})`];
-    if (points.size === 0 && device === null && label.role === 'active') return [];
+    if (points.size === 0 && label.role === 'active') return [];
     const of = `copy ${label.copy} of ${label.volume} on ${node}`;
-    return [`${of} is ${label.role}, ${device ?? 'detached'}, with points ${[...points.keys()].join()}`];
+    return [`${of} is ${label.role}, with points ${[...points.keys()].join()}`];
   });
 
 const journalsLeft = ({ name: node, disk, journals }: Machine): string[] =>
   [...journals.keys()].filter((name) => !disk.copies.has(name)).map((name) => `${node} still has a journal of ${name}`);
+
+/** One that stays where its pool was away when it was unmounted is no harm; after the next use it is gone. */
+const devicesLeft = (world: World): string[] =>
+  [...world.machines.values()].flatMap(({ name, disk }) =>
+    [...disk.copies.values()].flatMap(({ label, device }) => (device === null ? [] : [`${label.volume} is still attached on ${name}`])),
+  );
 
 /** Every volume is served once more, with all that was acknowledged. */
 async function examined(world: World, people: People): Promise<void> {
@@ -127,7 +133,7 @@ async function examined(world: World, people: People): Promise<void> {
   };
   await settled(
     world,
-    () => [...[...waiting.keys()].map((name) => `${name} cannot be served: ${why.get(name)}`), ...leftover(world)],
+    () => [...[...waiting.keys()].map((name) => `${name} cannot be served: ${why.get(name)}`), ...leftover(world), ...devicesLeft(world)],
     () => {
       if (busy) return;
       busy = true;

@@ -67,6 +67,7 @@ export class Rules {
     const truth = this.truths.get(uid) ?? newTruth(volume);
     this.truths.set(uid, truth);
     if (deletionTimestamp !== undefined) truth.deleting = true;
+    for (const [copy, { created }] of Object.entries(volume.status?.copies ?? {})) if (created) truth.reported.add(copy);
     if (type === 'DELETED') return this.#deleted(truth);
     const next = placedOf(volume);
     if (next) this.#placed(truth, next, volume);
@@ -221,7 +222,7 @@ export class Rules {
   #made({ node, label }: OnDisk): void {
     const truth = this.truths.get(label.volumeUid);
     if (!truth) return;
-    if (label.role === 'active' && truth.made.size > 0 && !truth.rewritten)
+    if (label.role === 'active' && truth.reported.has(label.copy) && !truth.rewritten)
       this.break('rule 6, never made again', `copy ${label.copy} of ${truth.name} was made on ${node} as an active one`);
     truth.made.add(label.copy);
   }

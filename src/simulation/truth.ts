@@ -29,6 +29,8 @@ export interface VolumeTruth {
   formatted: boolean;
   /** Copies that were ever on a disk. */
   made: Set<string>;
+  /** Copies that the record said are made. */
+  reported: Set<string>;
   superseded: Map<string, Superseded>;
   /** Moves (by name) that committed, and those that ended without. */
   committed: Set<string>;
@@ -52,6 +54,7 @@ export const newTruth = ({ metadata }: Stored<Volume>): VolumeTruth => ({
   acknowledged: new Map(),
   formatted: false,
   made: new Set(),
+  reported: new Set(),
   superseded: new Map(),
   committed: new Set(),
   scrubbed: new Set(),
