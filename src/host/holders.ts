@@ -2,8 +2,11 @@
 // command, so that a person can end it. Processes come and go while we look: what vanishes is no holder.
 import { readdir, readFile, readlink, stat } from 'node:fs/promises';
 import { basename } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { FlockError } from '../model/errors.ts';
 import { deviceNumber, parseMounts, type Mount } from './mountinfo.ts';
+
+const OPENED = 'opened by';
 
 const orNothing = async <T>(asked: Promise<T>, nothing: T): Promise<T> => asked.catch(() => nothing);
 
@@ -11,9 +14,21 @@ async function pids(): Promise<string[]> {
   return (await readdir('/proc')).filter((name) => /^[0-9]+$/u.test(name));
 }
 
+/** `process 7 (postgres)`; of whoever asks it says so, for that is for us to end and not for a person. */
 async function named(pid: string): Promise<string> {
-  const command = await orNothing(readFile(`/proc/${pid}/comm`, 'utf8'), '');
-  return `process ${pid} (${command.trim()})`;
+  const whose = pid === String(process.pid) ? ', which asks this' : '';
+  return `process ${pid} (${await programOf(pid)}${whose})`;
+}
+
+/** What Node calls the first thread of every program that it runs. */
+const NODE = 'MainThread';
+
+/** What a person knows it by: the command; of what runs on Node, that and its script, for all have one name there. */
+async function programOf(pid: string): Promise<string> {
+  const command = (await orNothing(readFile(`/proc/${pid}/comm`, 'utf8'), '')).trim();
+  if (command !== NODE) return command;
+  const [program = '', script = ''] = (await orNothing(readFile(`/proc/${pid}/cmdline`, 'utf8'), '')).split('\0');
+  return [program, script.startsWith('-') ? '' : script].map((word) => basename(word)).filter(Boolean).join(' ') || command;
 }
 
 /** Everything that keeps the block device busy, in words. */
@@ -22,15 +37,23 @@ async function holdersOf(device: string): Promise<string[]> {
   return [...stacked.map((name) => `device ${name}`), ...(await mountsEverywhere(device)), ...(await openers(device))];
 }
 
-/** Throws InUse unless nothing keeps the device busy. */
-export async function beUnheld(device: string): Promise<void> {
-  const holders = await holdersOf(device);
+/**
+ * Throws InUse unless nothing keeps the device busy. Programs that list devices (losetup, blkid, udev) open each for a moment: whoever
+ * has it open is looked for again, 40 times. A mount, or a device stacked on it, stays: that is told at once.
+ */
+export async function beUnheld(device: string, pause: () => Promise<void> = () => setTimeout(50)): Promise<void> {
+  let holders = await holdersOf(device);
+  for (let left = 40; left > 0 && holders.length > 0 && holders.every((holder) => holder.startsWith(OPENED)); left -= 1) {
+    await pause();
+    holders = await holdersOf(device);
+  }
   if (holders.length > 0) throw new FlockError('InUse', `${device} is in use: ${holders.join('; ')}. End that and try again`);
 }
 
 async function mountsEverywhere(device: string): Promise<string[]> {
   const { rdev } = await stat(device);
   const number = deviceNumber(rdev);
+  const own = await orNothing(readlink('/proc/self/ns/mnt'), '');
   const seen = new Set<string>();
   const found: string[] = [];
   for (const pid of await pids()) {
@@ -39,7 +62,9 @@ async function mountsEverywhere(device: string): Promise<string[]> {
     seen.add(namespace);
     const mounts = parseMounts(await orNothing(readFile(`/proc/${pid}/mountinfo`, 'utf8'), ''));
     const ours = mounts.filter((mount: Mount) => mount.number === number || mount.source === device);
-    for (const mount of ours) found.push(`mounted at ${mount.target} for ${await named(pid)}`);
+    // Whose namespace is ours too is told by nobody's name: any of our processes has it.
+    const whose = namespace === own ? '' : ` for ${await named(pid)}`;
+    for (const mount of ours) found.push(`mounted at ${mount.target}${whose}`);
   }
   return found;
 }
@@ -54,16 +79,17 @@ async function openers(device: string): Promise<string[]> {
   const found: string[] = [];
   for (const pid of await pids()) {
     const opened = (await descriptors(pid)).some(({ target }) => target === device);
-    if (opened) found.push(`opened by ${await named(pid)}`);
+    if (opened) found.push(`${OPENED} ${await named(pid)}`);
   }
   return found;
 }
 
-/** Processes with something open, or their working folder, at or below a path. */
-export async function usersOf(path: string): Promise<string[]> {
+/** Processes, but for the one given, with something open, or their working folder, at or below a path. */
+export async function usersOf(path: string, but?: number): Promise<string[]> {
   const within = (target: string): boolean => target === path || target.startsWith(`${path}/`);
   const found: string[] = [];
   for (const pid of await pids()) {
+    if (pid === String(but)) continue;
     const places = await Promise.all(['cwd', 'root', 'exe'].map((name) => orNothing(readlink(`/proc/${pid}/${name}`), '')));
     const opened = (await descriptors(pid)).map(({ target }) => target);
     if ([...places, ...opened].some(within)) found.push(await named(pid));

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { isReason } from '../model/errors.ts';
 import { fakePrograms, temporaryDevice } from '../testing/devices.ts';
 import { needsRoot, temporaryFilesystem, temporaryFolder } from '../testing/folders.ts';
+import { beUnheld } from './holders.ts';
 import { beAsLargeAsItsFile, beAttached, beDetached, loopsOf } from './loop.ts';
 import { run } from './run.ts';
 import { cloneFile, deviceSize } from './syscalls.ts';
@@ -72,6 +73,17 @@ test('a device made by hand with other sectors, or twice, is refused with its na
   await assert.rejects(beAttached(file), /attached more than once/u);
   await beDetached(file);
   assert.deepEqual(await loopsOf(file), []);
+});
+
+test('whoever has a device open for a moment only does not keep it from being free', { skip }, async (t) => {
+  const { device } = await temporaryDevice(t, 4n * MiB);
+  const looker = await open(device, 'r');
+  let pauses = 0;
+  await beUnheld(device, async () => {
+    pauses += 1;
+    if (pauses === 2) await looker.close();
+  });
+  assert.equal(pauses, 2);
 });
 
 test('a device that is open is not detached, and the holder is named; after it ended it is', { skip }, async (t) => {
