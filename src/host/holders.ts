@@ -28,7 +28,12 @@ async function programOf(pid: string): Promise<string> {
   const command = (await orNothing(readFile(`/proc/${pid}/comm`, 'utf8'), '')).trim();
   if (command !== NODE) return command;
   const [program = '', script = ''] = (await orNothing(readFile(`/proc/${pid}/cmdline`, 'utf8'), '')).split('\0');
-  return [program, script.startsWith('-') ? '' : script].map((word) => basename(word)).filter(Boolean).join(' ') || command;
+  return (
+    [program, script.startsWith('-') ? '' : script]
+      .map((word) => basename(word))
+      .filter(Boolean)
+      .join(' ') || command
+  );
 }
 
 /** Everything that keeps the block device busy, in words. */
