@@ -10,7 +10,7 @@ import type { View } from './print.ts';
 const age = (object: { metadata: { creationTimestamp?: string } }, now: number): string => ageOf(object.metadata.creationTimestamp, now);
 
 /** Where the copy that may be served is mounted. */
-export const mountsOf = (volume: Volume): string[] => copiesOf(volume)[volume.spec.copy ?? '']?.published ?? [];
+export const mountsOf = (volume: Volume): string[] => servedCopy(volume)?.published ?? [];
 
 export const VOLUMES: View<Volume> = {
   kind: Volumes,

@@ -2,6 +2,7 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { FlockError } from '../../model/errors.ts';
+import { serves } from '../connection.ts';
 import { line, type Context } from '../context.ts';
 import { bringDown } from '../local/cluster.ts';
 import { currentCluster, pointAway } from '../local/pointer.ts';
@@ -25,7 +26,11 @@ export function downCommand(context: Context): Command {
 async function down(context: Context, options: Options): Promise<void> {
   const directory = options.dir === undefined ? currentCluster(context.env) : resolve(options.dir);
   if (directory === null) throw new FlockError('NotFound', 'no cluster came up on this machine; name its folder with --dir');
-  const gone = await bringDown(directory, options.delete === true, context.clock);
-  if (options.delete) pointAway(gone, context.env);
-  line(context.out, options.delete ? `the cluster in ${gone} is gone` : `the cluster in ${gone} is stopped; flockctl up starts it again`);
+  const gone = options.delete === true;
+  const stopped = await bringDown(directory, gone, context.clock);
+  const before = currentCluster(context.env);
+  const meant = pointAway(stopped, context.env, { gone, runs: serves });
+  const again = meant === stopped ? 'flockctl up' : `flockctl up --dir ${stopped}`;
+  line(context.out, gone ? `the cluster in ${stopped} is gone` : `the cluster in ${stopped} is stopped; ${again} starts it again`);
+  if (meant !== before && meant !== null) line(context.out, `commands that name no server ask the cluster in ${meant} again`);
 }

@@ -6,6 +6,7 @@ import { line, type Context } from '../context.ts';
 import { Interrupted } from '../exit-codes.ts';
 import { bringUp } from '../local/cluster.ts';
 import type { Description } from '../local/description.ts';
+import { layoutOf } from '../local/layout.ts';
 import { currentCluster, defaultDirectory, pointAt } from '../local/pointer.ts';
 import { command } from '../options.ts';
 
@@ -31,12 +32,25 @@ async function up(context: Context, { nodes, dir }: Options): Promise<void> {
   try {
     const around = { clock: context.clock, signal: context.interrupted, say: (text: string) => line(context.err, text) };
     const { layout, description } = await bringUp(directory, nodes, around);
-    pointAt(layout.directory, context.env);
+    const before = pointAt(layout.directory, context.env);
     context.out.write(next(layout.directory, description));
+    for (const warning of meantNow(layout.kubeconfig, before, context.env)) line(context.err, warning);
   } catch (error) {
     if (context.interrupted.aborted) throw new Interrupted('stopped; what was started has ended again', { cause: error });
     throw error;
   }
+}
+
+/** Whom a command asks that names no server, where that may surprise. */
+function meantNow(kubeconfig: string, before: string | null, env: Context['env']): string[] {
+  const set = ['FLOCK_SERVER', 'FLOCK_KUBECONFIG'].filter((name) => (env[name] ?? '') !== '');
+  if (set.length > 0)
+    return [`warning: ${set.join(' and ')} is set, so commands ask that server and not this cluster: unset ${set.join(' ')}`];
+  if (before === null) return [];
+  return [
+    `warning: commands that name no server ask this cluster from now on, no more the one in ${before}`,
+    `  (export FLOCK_KUBECONFIG=${layoutOf(before).kubeconfig} asks that one; ${kubeconfig} is this one's)`,
+  ];
 }
 
 function next(directory: string, { nodes, ground }: Description): string {
@@ -45,6 +59,7 @@ function next(directory: string, { nodes, ground }: Description): string {
   const filesystem = ground === 'folder' ? '--block' : `--filesystem ${ground}`;
   return [
     `the cluster in ${directory} runs: ${nodes} nodes, their pools "local" are ${pools}`,
+    'commands that name no server ask it',
     'try:',
     '  flockctl node list',
     `  flockctl volume create db --size 512Mi --node node-1 ${filesystem}`,

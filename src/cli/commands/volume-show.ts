@@ -37,7 +37,7 @@ async function describe(context: Context, client: Client, volume: Stored<Volume>
       ['Phase', status.phase ?? 'Pending'],
       ['Waits for', status.obstacle && `${status.obstacle.reason}: ${status.obstacle.message}`],
       ['Size', status.capacity === undefined ? spec.size : `${spec.size} (really ${bytesOf(status.capacity)})`],
-      ['Content', spec.volumeMode === 'Block' ? 'raw block device' : (spec.filesystem ?? 'ext4')],
+      ['Content', filesystemOf(spec) ?? 'raw block device'],
       ['Pool', spec.pool],
       ['Node', spec.node],
       ['Epoch', spec.epoch?.toString()],

@@ -50,7 +50,6 @@ const TIED = 'FLOCK_TIED';
 
 /** Starts one and remembers it; its output goes to the end of `log`. */
 export function begin({ running, name, log, words, env = {}, tied = false }: Order): Child {
-  mkdirSync(running, { recursive: true });
   const output = openSync(log, 'a', 0o600);
   try {
     const child = spawn(process.execPath, words, {
@@ -62,13 +61,22 @@ export function begin({ running, name, log, words, env = {}, tied = false }: Ord
     child.on('error', () => {});
     child.unref();
     if (child.stdin) letGo(child.stdin as Socket);
-    const began = child.pid === undefined ? null : beganAt(child.pid);
-    if (child.pid === undefined || began === null) throw new FlockError('Internal', `${name} could not be started; ${log} may tell why`);
-    writeFileSync(join(running, `${name}.json`), JSON.stringify({ pid: child.pid, began, boot: bootId() } satisfies Kept));
-    return { name, pid: child.pid };
+    const started = child.pid === undefined ? null : { name, pid: child.pid };
+    if (started === null || !rememberChild(running, started))
+      throw new FlockError('Internal', `${name} could not be started; ${log} may tell why`);
+    return started;
   } finally {
     closeSync(output);
   }
+}
+
+/** False when there is no such process. */
+export function rememberChild(running: string, { name, pid }: Child): boolean {
+  const began = beganAt(pid);
+  if (began === null) return false;
+  mkdirSync(running, { recursive: true });
+  writeFileSync(join(running, `${name}.json`), JSON.stringify({ pid, began, boot: bootId() } satisfies Kept));
+  return true;
 }
 
 /** The pipe stays open as long as this process lives, and does not keep it alive. */

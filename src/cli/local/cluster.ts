@@ -18,7 +18,7 @@ import { localAgent } from '../agent-socket.ts';
 import { PACKAGE_ROOT } from '../version.ts';
 import { allFound, begin, end, found } from './child.ts';
 import { freePort, readDescription, writeDescription, type Description } from './description.ts';
-import { layoutOf, nodeNames, placesOf, type Layout, type NodePlaces } from './layout.ts';
+import { CONTROLLER, layoutOf, nodeNames, placesOf, SERVER, type Layout, type NodePlaces } from './layout.ts';
 import { bePool, bePoolAbsent, beUnused, chooseGround, diskSize, isPoolMounted, type Say } from './pool-disk.ts';
 
 export interface Surroundings {
@@ -28,9 +28,6 @@ export interface Surroundings {
   /** The processes are to end when this one does. */
   tied?: boolean;
 }
-
-const SERVER = 'server';
-const CONTROLLER = 'controller';
 
 /**
  * Runs the cluster in the folder, or what of it does not run; made when there is none. Throws Conflict when all of it runs already. When it
@@ -50,7 +47,7 @@ export async function bringUp(
     if (missing.length === 0)
       throw new FlockError(
         'Conflict',
-        `the cluster in ${layout.directory} runs already; flockctl down stops it, flockctl node list shows it`,
+        `the cluster in ${layout.directory} runs already; flockctl down --dir ${layout.directory} stops it, flockctl node list --kubeconfig ${layout.kubeconfig} shows it`,
       );
     const mounted = await mountedPools(layout, description);
     try {
@@ -84,11 +81,13 @@ function refuseForeign(layout: Layout): void {
 
 /** Of two commands on one cluster the second is refused. */
 async function alone<T>(layout: Layout, act: () => Promise<T>): Promise<T> {
-  const lock = await tryLockFile(join(layout.directory, 'lock'), 'exclusive');
+  const file = join(layout.directory, 'lock');
+  const lock = await tryLockFile(file, 'exclusive');
   if (!lock) throw new FlockError('Conflict', `another flockctl up or down works on ${layout.directory}: wait for it`);
   try {
     return await act();
   } finally {
+    await rm(file, { force: true });
     await lock.release();
   }
 }

@@ -4,6 +4,10 @@ import { join } from 'node:path';
 /** The server's database, in its folder. */
 export const DATABASE = 'flock.db';
 
+/** The names by which its processes are remembered; an agent has its node's. */
+export const SERVER = 'server';
+export const CONTROLLER = 'controller';
+
 export interface NodePlaces {
   name: string;
   folder: string;

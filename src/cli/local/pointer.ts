@@ -1,4 +1,5 @@
-// Which local cluster is meant when nobody says: a file that names the folder of the one that came up last.
+// Which local cluster is meant when nobody says: a file that names the folders of those that came up, the last one first. Knows nothing of
+// what lies in them.
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -10,27 +11,49 @@ function stateFolder(env: Environment): string {
   return join(named?.startsWith('/') ? named : join(env['HOME'] || homedir(), '.local', 'state'), 'flock');
 }
 
-const pointerFile = (env: Environment): string => join(stateFolder(env), 'current');
+export const pointerFile = (env: Environment): string => join(stateFolder(env), 'current');
 
 /** Folder of a local cluster when none is named. */
 export const defaultDirectory = (env: Environment): string => join(stateFolder(env), 'cluster');
 
-export function currentCluster(env: Environment): string | null {
+function known(env: Environment): string[] {
   try {
-    return readFileSync(pointerFile(env), 'utf8').trim() || null;
+    return readFileSync(pointerFile(env), 'utf8').split('\n').filter(Boolean);
   } catch {
-    return null;
+    return [];
   }
 }
 
-export function pointAt(directory: string, env: Environment): void {
+function remember(directories: readonly string[], env: Environment): void {
   const file = pointerFile(env);
+  if (directories.length === 0) return rmSync(file, { force: true });
   mkdirSync(dirname(file), { recursive: true });
-  writeFileSync(`${file}.new`, `${directory}\n`);
+  writeFileSync(`${file}.new`, directories.map((each) => `${each}\n`).join(''));
   renameSync(`${file}.new`, file);
 }
 
-/** Only if it is this cluster that is meant now. */
-export function pointAway(directory: string, env: Environment): void {
-  if (currentCluster(env) === directory) rmSync(pointerFile(env), { force: true });
+export const currentCluster = (env: Environment): string | null => known(env)[0] ?? null;
+
+/** From now on this cluster is meant. The one that was meant until now, null when it is the same or there was none. */
+export function pointAt(directory: string, env: Environment): string | null {
+  const before = known(env);
+  remember([directory, ...before.filter((each) => each !== directory)], env);
+  return before[0] === undefined || before[0] === directory ? null : before[0];
+}
+
+/**
+ * This cluster does not run any more: the last one before it that does is meant. With none, it stays meant itself so that it can come up
+ * again, unless it is gone. The cluster that is meant now.
+ */
+export function pointAway(
+  directory: string,
+  env: Environment,
+  { gone, runs }: { gone: boolean; runs: (directory: string) => boolean },
+): string | null {
+  const before = known(env);
+  const others = before.filter((each) => each !== directory);
+  const next = before[0] === directory ? others.find(runs) : before[0];
+  const kept = gone ? others : before;
+  remember(next === undefined ? kept : [next, ...kept.filter((each) => each !== next)], env);
+  return currentCluster(env);
 }
