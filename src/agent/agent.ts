@@ -14,7 +14,7 @@ import { CopyActs } from './acts.ts';
 import { authorizer } from './authorize.ts';
 import { Copies } from './copies.ts';
 import { damages, inventory, type Inventory } from './inventory.ts';
-import { keyedLock } from './lock.ts';
+import { turns } from '../host/turns.ts';
 import type { AgentMetrics } from './metrics.ts';
 import type { Alongside, LocalNode } from './local-node.ts';
 import { NodeReport, type BrokenPool, type NodeFacts } from './node-report.ts';
@@ -126,7 +126,7 @@ class NodeAgent implements Agent {
   async start(): Promise<void> {
     const { mounts, transfers, client, node, serve, metrics, listen } = this.#options;
     const publications = await this.#options.publications();
-    const lock = keyedLock();
+    const lock = turns();
     const copies = new Copies(this.#ports, this.#inventory, publications);
     const shared = { copies, inventory: this.#inventory, publications, lock };
     const publishing = new Publishing(this.#ports, shared);

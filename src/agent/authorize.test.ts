@@ -7,7 +7,7 @@ import { aMove, MOVE_UID, onDisk, OTHER_UID, SOURCE_COPY, TARGET_COPY } from '..
 import type { Hello } from '../transfer/transfer.ts';
 import { authorizer, whyNot } from './authorize.ts';
 import type { Copies } from './copies.ts';
-import type { Lock } from './lock.ts';
+import type { Turns } from '../host/turns.ts';
 import type { AgentPorts } from './ports.ts';
 
 const hello = (change: Partial<Hello> = {}): Hello => ({
@@ -54,7 +54,7 @@ test('what the application wrote is flushed under the lock of its volume: an unm
   const mounts = { beFlushed: async (target: string) => void order.push(`flush ${target}`) } as unknown as AgentPorts['mounts'];
   const seen = onDisk({}, { published: ['/srv/db'] });
   const copies = { one: async () => ({ seen, found: { pool: null, name: 'copy' } }) } as unknown as Copies;
-  const lock: Lock = async (volume, work) => {
+  const lock: Turns = async (volume, work) => {
     order.push(`lock ${volume}`);
     const done = await work();
     order.push('unlock');

@@ -7,7 +7,7 @@ import type { Move, MovePhase } from '../model/move.ts';
 import { StorageNodes } from '../model/storage-node.ts';
 import type { Authorize, Hello, Offer, Peer } from '../transfer/transfer.ts';
 import type { Copies, LocalCopy } from './copies.ts';
-import type { Lock } from './lock.ts';
+import type { Turns } from '../host/turns.ts';
 import type { AgentPorts } from './ports.ts';
 import { freshMove } from './records.ts';
 
@@ -18,7 +18,7 @@ const PHASES: { [P in Hello['purpose']]: readonly MovePhase[] } = {
 
 export function authorizer(
   ports: Pick<AgentPorts, 'client' | 'node' | 'mounts'>,
-  { copies, lock }: { copies: Copies; lock: Lock },
+  { copies, lock }: { copies: Copies; lock: Turns },
 ): Authorize {
   const { client, node, mounts } = ports;
   return async (hello, peer) => {

@@ -1,4 +1,4 @@
-// The agent's small parts: its lock, its file of publications, what it knows of its pools.
+// The agent's small parts: its file of publications, what it knows of its pools.
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,26 +7,7 @@ import { memoryDisk, MemoryPool } from '../pools/memory.ts';
 import { temporaryFolder } from '../testing/folders.ts';
 import { aCopy } from '../testing/labels.ts';
 import { inventory } from './inventory.ts';
-import { keyedLock } from './lock.ts';
 import { openPublications, publicationsIn } from './publications.ts';
-
-test('one key is worked on by one at a time, in order, also after an error; other keys do not wait', async () => {
-  const lock = keyedLock();
-  const steps: string[] = [];
-  const first = Promise.withResolvers<void>();
-  const one = lock('a', async () => {
-    steps.push('a1 begins');
-    await first.promise;
-    throw new Error('a1 failed');
-  });
-  const two = lock('a', async () => steps.push('a2'));
-  await lock('b', async () => steps.push('b'));
-  assert.deepEqual(steps, ['a1 begins', 'b']);
-  first.resolve();
-  await assert.rejects(one, /a1 failed/u);
-  await two;
-  assert.deepEqual(steps, ['a1 begins', 'b', 'a2']);
-});
 
 test('publications outlive the agent, those that are not mounted any more are forgotten', async (t) => {
   const file = join(await temporaryFolder(t), 'publications.json');

@@ -8,7 +8,7 @@ import { whyNotPublish } from '../decide/copies.ts';
 import type { Copies, LocalCopy } from './copies.ts';
 import type { CopyName } from '../pools/pool.ts';
 import { damages, type Inventory } from './inventory.ts';
-import type { Lock } from './lock.ts';
+import type { Turns } from '../host/turns.ts';
 import type { AgentPorts } from './ports.ts';
 import type { Publication, Publications } from './publications.ts';
 import { allMovesOf, freshVolume } from './records.ts';
@@ -39,9 +39,9 @@ export class Publishing {
   readonly #copies: Copies;
   readonly #inventory: Inventory;
   readonly #publications: Publications;
-  readonly #lock: Lock;
+  readonly #lock: Turns;
 
-  constructor(ports: AgentPorts, parts: { copies: Copies; inventory: Inventory; publications: Publications; lock: Lock }) {
+  constructor(ports: AgentPorts, parts: { copies: Copies; inventory: Inventory; publications: Publications; lock: Turns }) {
     this.#ports = ports;
     this.#copies = parts.copies;
     this.#inventory = parts.inventory;

@@ -9,7 +9,7 @@ import type { CopyStatus, Volume } from '../model/volume.ts';
 import type { CopyActs } from './acts.ts';
 import type { Copies, LocalCopy } from './copies.ts';
 import { nameOf, type Inventory } from './inventory.ts';
-import type { Lock } from './lock.ts';
+import type { Turns } from '../host/turns.ts';
 import type { AgentPorts } from './ports.ts';
 import { allMovesOf, freshVolume, movesOf, patchEntry, type World } from './records.ts';
 
@@ -26,9 +26,9 @@ export class VolumeReconciler {
   readonly #copies: Copies;
   readonly #inventory: Inventory;
   readonly #acts: CopyActs;
-  readonly #lock: Lock;
+  readonly #lock: Turns;
 
-  constructor(ports: AgentPorts, parts: { copies: Copies; inventory: Inventory; acts: CopyActs; lock: Lock }) {
+  constructor(ports: AgentPorts, parts: { copies: Copies; inventory: Inventory; acts: CopyActs; lock: Turns }) {
     this.#ports = ports;
     this.#copies = parts.copies;
     this.#inventory = parts.inventory;

@@ -1,5 +1,6 @@
 // The agent's local socket: what has to happen on the machine where the volume is. JSON over HTTP on a unix socket that only root (or the
-// agent's own user) can open. Refusals are `{reason, message}`. Later the CSI node service calls the same functions.
+// agent's own user) can open. Refusals are `{reason, message}`. What is served is the caller's matter; the CSI node service has a socket of
+// its own (src/csi).
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { chmod, rm } from 'node:fs/promises';
 import { FlockError, Invalid, messageOf, reasonOf, type Reason } from '../model/errors.ts';

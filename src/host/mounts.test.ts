@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { isReason } from '../model/errors.ts';
 import { FILESYSTEMS } from '../model/volume.ts';
 import { fakePrograms, temporaryDevice } from '../testing/devices.ts';
-import { needsRoot, type Test } from '../testing/folders.ts';
+import { needsRoot, temporaryFolder, type Test } from '../testing/folders.ts';
 import { beFormatted } from './format.ts';
 import { beDetached } from './loop.ts';
 import { beBound, beMounted, beUnmounted, isMounted, mountOf, mountsAt } from './mounts.ts';
@@ -90,6 +90,17 @@ test('a busy mount is not unmounted, and its user is named; after it ended it is
   const child = await living(t, 'sh', ['-c', 'echo ready; read wait'], target);
   await assert.rejects(beUnmounted(target), names(child.pid, /is busy: used by process [0-9]+ \(sh\)/u));
   assert.ok(await isMounted(target));
+  await ended(child);
+  await beUnmounted(target);
+});
+
+test('a user that runs on Node is named by its program and script, for they all call their first thread the same', { skip }, async (t) => {
+  const { device, target } = await formatted(t);
+  await beMounted(device, target, 'ext4', false);
+  const script = join(await temporaryFolder(t), 'ledger.js');
+  await writeFile(script, 'console.log("ready"); process.stdin.resume();');
+  const child = await living(t, process.execPath, [script, 'a-secret'], target);
+  await assert.rejects(beUnmounted(target), names(child.pid, /is busy: used by process [0-9]+ \(node ledger\.js\)\. End/u));
   await ended(child);
   await beUnmounted(target);
 });

@@ -104,8 +104,10 @@ async function unmountOne(path: string): Promise<void> {
 }
 
 async function beUnusedOrTriedAgain(path: string, tries: number, error: CommandFailed): Promise<void> {
-  const users = await usersOf(path);
-  if (users.length > 0 || tries >= TRIES) {
+  const others = await usersOf(path, process.pid);
+  if (others.length > 0 || tries >= TRIES) {
+    // What this process itself has there it lets go in a moment; if not, that is said too.
+    const users = others.length > 0 ? others : await usersOf(path);
     const names = users.length === 0 ? 'a user that could not be found' : users.join(', ');
     throw new FlockError('InUse', `${path} is busy: used by ${names}. End it and try again`, { cause: error });
   }

@@ -2,12 +2,15 @@
 // look-and-book one step among processes, and a copy's lock is shared by writers and taken whole by a hold.
 import { join } from 'node:path';
 import { tryLockFile, type Lock } from '../host/files.ts';
+import { turns } from '../host/turns.ts';
 import type { CrashPoint } from '../model/crash.ts';
 import { FlockError } from '../model/errors.ts';
 import { CopyFiles, sizeOf } from './image-layout.ts';
 import { lockPool, type RoomPolicy } from './image-room.ts';
 import type { CopyName } from './pool.ts';
-import { inTurn } from './turns.ts';
+
+/** Of this process: two who opened one pool take turns too. */
+const inTurn = turns();
 
 export interface Place {
   name: string;

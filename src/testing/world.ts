@@ -5,7 +5,7 @@ import { CopyActs } from '../agent/acts.ts';
 import { authorizer } from '../agent/authorize.ts';
 import { Copies } from '../agent/copies.ts';
 import { inventory, type Inventory } from '../agent/inventory.ts';
-import { keyedLock } from '../agent/lock.ts';
+import { turns } from '../host/turns.ts';
 import type { AgentPorts } from '../agent/ports.ts';
 import { Publishing } from '../agent/publishing.ts';
 import { VolumeReconciler } from '../agent/reconcile.ts';
@@ -467,7 +467,7 @@ function isUsed({ disk, mounts }: Machine, uid: string): boolean {
 }
 
 function agentOf(ports: AgentPorts, pool: Pool, life: Life, publications: ReturnType<typeof fakePublications>): Agent {
-  const lock = keyedLock();
+  const lock = turns();
   const seen = inventory(ports.pools);
   const copies = new Copies(ports, seen, publications);
   const shared = { copies, inventory: seen, publications, lock };
