@@ -28,7 +28,10 @@ export interface LocalAgent {
   fetching(): Promise<Fetching[]>;
 }
 
-/** The agent of `node` at the path that its record names. Throws Unsupported when that is not on this machine. */
+/**
+ * The agent of `node` at the path that its record names. Throws Unsupported when that is not on this machine. Where another node's agent has the
+ * same path, that one refuses by itself: every order names the node that it is for.
+ */
 export async function localAgent(node: string, path: string | undefined): Promise<LocalAgent> {
   const there = path === undefined ? null : await stat(path).catch(() => null);
   if (path === undefined || !there?.isSocket())
@@ -37,8 +40,8 @@ export async function localAgent(node: string, path: string | undefined): Promis
       `the volume is on node ${node}, whose agent does not run on this machine${path === undefined ? '' : ` (no socket ${path})`}: run this command on node ${node}`,
     );
   return {
-    publish: async (order) => (await post(path, '/v1/publish', order)) as Published,
-    unpublish: async (order) => void (await post(path, '/v1/unpublish', order)),
+    publish: async (order) => (await post(path, '/v1/publish', { node, ...order })) as Published,
+    unpublish: async (order) => void (await post(path, '/v1/unpublish', { node, ...order })),
     fetching: async () => ((await post(path, '/v1/status', {})) as { transfers: Fetching[] }).transfers,
   };
 }

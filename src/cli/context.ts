@@ -19,6 +19,8 @@ export interface Context {
   /** Aborted by Ctrl-C and SIGTERM. */
   interrupted: AbortSignal;
   connect(where: Where): Promise<Client>;
+  /** This process's working folder is the root from now on. */
+  leaveFolder(): void;
 }
 
 export const line = (screen: Screen, text: string): void => screen.write(`${text}\n`);

@@ -5,21 +5,41 @@ import type { Client } from '../api/client.ts';
 import { openAuthority } from '../api/certificates.ts';
 import { SYSTEM_NAMESPACE } from '../model/meta.ts';
 import { Leases } from '../model/system.ts';
-import { pool, putNode, putVolume, records } from '../testing/cli.ts';
+import { pool, putMove, putNode, putVolume, records } from '../testing/cli.ts';
 import { fakeClock } from '../testing/fake-clock.ts';
 import { memorySettings } from '../testing/memory-settings.ts';
-import { certificateFinding, machineFindings, recordFindings } from './doctor.ts';
+import { authorityFinding, certificateFinding, machineFindings, recordFindings } from './doctor.ts';
 
 const NOW = Date.UTC(2026, 5, 1);
 const HEALTHY = { kernel: '6.1', root: true, loopDevices: true, canMount: true, filesystems: ['ext4' as const], missing: [] };
+
+const renewTime = (secondsAgo: number): string => new Date(NOW - secondsAgo * 1000).toISOString();
 
 const putLease = (client: Client, name: string, secondsAgo: number): Promise<unknown> =>
   client.create(Leases, {
     apiVersion: 'coordination.k8s.io/v1',
     kind: 'Lease',
     metadata: { name, namespace: SYSTEM_NAMESPACE },
-    spec: { holderIdentity: 'one', leaseDurationSeconds: 15, renewTime: new Date(NOW - secondsAgo * 1000).toISOString() },
+    spec: { holderIdentity: 'one', leaseDurationSeconds: 15, renewTime: renewTime(secondsAgo) },
   });
+
+/** What is wrong; with `meanwhile` the doctor watches the Leases, and that happens then. */
+async function wrongIn(client: Client, meanwhile?: () => Promise<unknown>): Promise<string[]> {
+  const clock = fakeClock(NOW);
+  const found = recordFindings(client, clock);
+  await clock.settle();
+  await meanwhile?.();
+  await clock.advance(3_000);
+  return (await found).filter(({ state }) => state === 'wrong').map(({ text }) => text);
+}
+
+const obstacle = (reason: string, secondsAgo: number): { reason: string; message: string; since: string } => ({
+  reason,
+  message: 'that is why',
+  since: renewTime(secondsAgo),
+});
+const moving = (client: Client, reason: string, secondsAgo: number): Promise<unknown> =>
+  putMove(client, 'm', { volume: 'db', target: 'node-2' }, { phase: 'Syncing', obstacle: obstacle(reason, secondsAgo) });
 
 const NOT_READY = {
   type: 'Ready',
@@ -55,6 +75,34 @@ const CASES: { what: string; make: (client: Client) => Promise<unknown>; wrong: 
     make: async (client) => void (await putNode(client, 'node-1'), await putVolume(client, 'db', { status: BLOCKED })),
     wrong: /volume db is blocked: RecordBehind: records were rolled back/u,
   },
+  {
+    what: 'a volume that waits since long',
+    make: async (client) => {
+      await putNode(client, 'node-1');
+      await putVolume(client, 'db', { status: { phase: 'Pending', obstacle: obstacle('NoRoom', 300) } });
+    },
+    wrong: /volume db waits for 5m: NoRoom: that is why/u,
+  },
+  {
+    what: 'a copy that is blocked while its volume is served',
+    make: async (client) => {
+      await putNode(client, 'node-1');
+      await putVolume(client, 'db', {
+        status: { copies: { c9: { node: 'node-2', pool: 'local', role: 'stale', obstacle: obstacle('CopyDamaged', 60) } } },
+      });
+    },
+    wrong: /copy c9 of volume db on node node-2 is blocked for 1m: CopyDamaged: that is why/u,
+  },
+  {
+    what: 'a move that stands still',
+    make: async (client) => void (await putNode(client, 'node-1'), await moving(client, 'SourceUnreachable', 600)),
+    wrong: /move m of volume db to node node-2 stands still for 10m: SourceUnreachable: that is why; flockctl move cancel m ends it/u,
+  },
+  {
+    what: 'a move that has just met an obstacle',
+    make: async (client) => void (await putNode(client, 'node-1'), await moving(client, 'SourceUnreachable', 5)),
+    wrong: null,
+  },
 ];
 
 for (const { what, make, wrong } of CASES)
@@ -62,31 +110,74 @@ for (const { what, make, wrong } of CASES)
     const client = records();
     await putLease(client, 'flock-controller', 1);
     await make(client);
-    const found = (await recordFindings(client, NOW)).filter(({ state }) => state === 'wrong').map(({ text }) => text);
+    const found = await wrongIn(client);
     if (wrong === null) return assert.deepEqual(found, []);
     assert.equal(found.length, 1, found.join('\n'));
     assert.match(found[0] ?? '', wrong);
   });
 
-const LEASES: { what: string; lease: [string, number] | null; wrong: RegExp }[] = [
-  { what: 'no controller', lease: null, wrong: /no controller works: start one/u },
-  { what: 'a controller that fell silent', lease: ['flock-controller', 90], wrong: /the controller one has been silent for 1m30s/u },
+const LEASES: { what: string; leases: [name: string, secondsAgo: number][]; renewed?: number; wrong: RegExp | null }[] = [
+  { what: 'no controller', leases: [], wrong: /no controller works: start one/u },
+  { what: 'a controller that fell silent', leases: [['flock-controller', 90]], wrong: /the controller one has been silent for 1m33s/u },
+  { what: 'a controller that is about to renew', leases: [['flock-controller', 2]], wrong: null },
+  { what: 'a controller that came just now', leases: [['flock-controller', 90]], renewed: 1, wrong: null },
   {
     what: 'a clock that is behind',
-    lease: ['flock-controller', -60],
-    wrong: /clock is 1m behind another's of the cluster: keep all of them in time/u,
+    leases: [['flock-controller', -60]],
+    renewed: -61,
+    wrong: /this machine's clock is 58s behind another's of the cluster: keep all/u,
+  },
+  {
+    what: 'a clock that is ahead: the controller works, whatever the times say',
+    leases: [['flock-controller', 90]],
+    renewed: 88,
+    wrong: /this machine's clock is 1m29s ahead of the controller's/u,
+  },
+  {
+    what: "a node's clock that is behind",
+    leases: [
+      ['flock-controller', 1],
+      ['node-node-1', 50],
+    ],
+    wrong: /the clock of node node-1 is 38s behind the controller's/u,
+  },
+  {
+    what: "a node's clock within its beat",
+    leases: [
+      ['flock-controller', 1],
+      ['node-node-1', 12],
+    ],
+    wrong: null,
   },
 ];
 
-for (const { what, lease, wrong } of LEASES)
+for (const { what, leases, renewed, wrong } of LEASES)
   test(`leases: ${what}`, async () => {
     const client = records();
     await putNode(client, 'node-1');
-    if (lease !== null) await putLease(client, ...lease);
-    const found = (await recordFindings(client, NOW)).filter(({ state }) => state === 'wrong').map(({ text }) => text);
+    for (const lease of leases) await putLease(client, ...lease);
+    const renew = (): Promise<unknown> =>
+      client.patch(Leases, 'flock-controller', { spec: { renewTime: renewTime(renewed ?? 0) } }, { namespace: SYSTEM_NAMESPACE });
+    const found = await wrongIn(client, renewed === undefined ? undefined : renew);
+    if (wrong === null) return assert.deepEqual(found, []);
     assert.equal(found.length, 1, found.join('\n'));
     assert.match(found[0] ?? '', wrong);
   });
+
+test('what a person knows of, or may leave as it is, is noted and not wrong', async () => {
+  const client = records();
+  await putLease(client, 'flock-controller', 1);
+  await putNode(client, 'node-1', { pools: { local: pool({ foreign: ['old.img'] }) } });
+  await putVolume(client, 'db');
+  await moving(client, 'WaitingForUnpublish', 600);
+  const noted = (await recordFindings(client, fakeClock(NOW))).filter(({ state }) => state === 'note').map(({ text }) => text);
+  assert.equal(noted.length, 2);
+  assert.match(noted[0] ?? '', /pool local of node node-1 holds 1 things that are no copy .*flockctl node show node-1/u);
+  assert.match(
+    noted[1] ?? '',
+    /move m of volume db to node node-2 stands still for 10m: WaitingForUnpublish: that is why; flockctl move cancel m ends it/u,
+  );
+});
 
 const DAY = 24 * 3_600_000;
 for (const [days, state, says] of [
@@ -101,6 +192,15 @@ for (const [days, state, says] of [
     assert.equal(finding.state, state);
     assert.match(finding.text, says);
   });
+
+test('of several generations of the authority the last one counts', async () => {
+  const [old, next] = await Promise.all(
+    [0, 300].map(async (days) => (await openAuthority(memorySettings(), fakeClock(NOW + days * DAY))).issueAdmin()),
+  );
+  const both = `${next?.certificate}\n${old?.certificate}`;
+  assert.equal(authorityFinding(both, NOW + 400 * DAY).state, 'ok');
+  assert.match(authorityFinding(old?.certificate ?? '', NOW + 400 * DAY).text, /authority in the kubeconfig has expired/u);
+});
 
 const MACHINES: { what: string; abilities: Parameters<typeof machineFindings>[0]; states: string[] }[] = [
   { what: 'root that can mount', abilities: HEALTHY, states: ['ok'] },

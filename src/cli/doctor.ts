@@ -1,89 +1,111 @@
-// What may be wrong, looked at from here: this machine, the way to the server, what the records say. Each finding has the way out.
-// Changes nothing.
+// What may be wrong, looked at from here: this machine, the way to the server, what the records say. Changes nothing. A check is a function
+// from what was seen to findings, each with the way out; a new one is added to CHECKS.
 import type { Client } from '../api/client.ts';
-import { CONTROLLER_LEASE } from '../api/election.ts';
-import { isReady } from '../decide/observed.ts';
+import { nodeOfLease } from '../api/election.ts';
+import { copiesOf, hasEnded, isCommitted, isReady, phaseOf } from '../decide/observed.ts';
 import type { HostAbilities } from '../host/probe.ts';
-import { SYSTEM_NAMESPACE, type Stored } from '../model/meta.ts';
+import type { Clock } from '../model/clock.ts';
+import { SYSTEM_NAMESPACE, type Obstacle, type Stored } from '../model/meta.ts';
+import { Moves, type Move } from '../model/move.ts';
 import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
 import { Leases, type Lease } from '../model/system.ts';
-import { Volumes } from '../model/volume.ts';
+import { Volumes, type Volume } from '../model/volume.ts';
 import { listAll } from '../api/list-all.ts';
 import { certificateOf } from '../api/peer.ts';
+import { clocks, controller, controllerLease, renewedAt } from './doctor-leases.ts';
+import { note, ok, wrong, type Finding } from './finding.ts';
 import { humanSeconds } from './format.ts';
-
-/** ok: as it should be · note: something that this cluster can do without · wrong: something that a person should mend. */
-export interface Finding {
-  state: 'ok' | 'note' | 'wrong';
-  text: string;
-}
-
-const ok = (text: string): Finding => ({ state: 'ok', text });
-const wrong = (text: string): Finding => ({ state: 'wrong', text });
 
 export function machineFindings({ kernel, root, canMount, filesystems, missing }: HostAbilities): Finding[] {
   const can = canMount ? `mounts ${filesystems.join(', ') || 'nothing'}` : 'cannot mount volumes';
   return [
     { state: root && !canMount ? 'wrong' : 'ok', text: `this machine: Linux ${kernel}, ${root ? 'root' : 'not root'}, ${can}` },
-    ...missing.map((text): Finding => ({ state: 'note', text })),
+    ...missing.map(note),
   ];
 }
 
 /** Before this the server should have written a new one, ms. */
 const CERTIFICATE_DUE = 30 * 24 * 3_600_000;
 
-export function certificateFinding(certificate: string, now: number): Finding {
+export function certificateFinding(certificate: string, now: number, what = 'the certificate in the kubeconfig'): Finding {
   const left = certificateOf(certificate).validToDate.getTime() - now;
   const until = `until ${certificateOf(certificate).validTo}`;
   const wayOut = 'the server writes a new one when it starts: restart it, or copy its kubeconfig again';
-  if (left <= 0) return wrong(`the certificate in the kubeconfig has expired (${until}); ${wayOut}`);
-  if (left < CERTIFICATE_DUE) return wrong(`the certificate in the kubeconfig ends soon (${until}); ${wayOut}`);
-  return ok(`the certificate in the kubeconfig is good ${until}`);
+  if (left <= 0) return wrong(`${what} has expired (${until}); ${wayOut}`);
+  if (left < CERTIFICATE_DUE) return wrong(`${what} ends soon (${until}); ${wayOut}`);
+  return ok(`${what} is good ${until}`);
 }
 
-export async function recordFindings(client: Client, now: number): Promise<Finding[]> {
-  const leases = (await client.list(Leases, { namespace: SYSTEM_NAMESPACE })).items;
-  const nodes = (await listAll(client, StorageNodes)).items;
-  return [
-    clockFinding(leases, now),
-    controllerFinding(leases, now),
-    ...(nodes.length === 0 ? [wrong('no node has enrolled; flockctl server invite lets one in, flockctl up makes a cluster here')] : []),
-    ...nodes.flatMap(nodeFindings),
-    ...(await volumeFindings(client)),
-  ];
+/** Of several generations of the server's authority the last one to end. */
+export function authorityFinding(authority: string, now: number): Finding {
+  const each = authority.match(/-----BEGIN CERTIFICATE-----[^]*?-----END CERTIFICATE-----/gu) ?? [authority];
+  const ends = (one: string): number => certificateOf(one).validToDate.getTime();
+  const last = each.reduce((one, other) => (ends(other) > ends(one) ? other : one));
+  return certificateFinding(last, now, "the server's authority in the kubeconfig");
 }
 
-/** Leases are judged by clocks: a difference of some seconds shortens every grace. */
-const SKEW_MS = 2_000;
+// ---- the records -----------------------------------------------------------------------------------------------------------------
 
-const renewedAt = (lease: Lease): number => Date.parse(lease.spec.renewTime ?? '1970-01-01T00:00:00Z');
-
-/** What was written in the future was written by a clock that is ahead of ours. */
-function clockFinding(leases: readonly Lease[], now: number): Finding {
-  const ahead = Math.max(...leases.map(renewedAt), 0) - now;
-  if (ahead < SKEW_MS) return ok("this machine's clock is not behind those of the cluster");
-  return wrong(
-    `this machine's clock is ${humanSeconds(ahead / 1000)} behind another's of the cluster: keep all of them in time (chrony, systemd-timesyncd)`,
-  );
+export interface Seen {
+  /** This machine's clock, ms since 1970. */
+  now: number;
+  nodes: readonly Stored<StorageNode>[];
+  volumes: readonly Stored<Volume>[];
+  moves: readonly Stored<Move>[];
+  leases: readonly Stored<Lease>[];
+  /** Somebody renewed the controllers' Lease while it was looked at, whatever the times in it say. */
+  controllerMoves: boolean;
 }
 
-function controllerFinding(leases: readonly Stored<Lease>[], now: number): Finding {
-  const lease = leases.find((one) => one.metadata.name === CONTROLLER_LEASE);
-  const holder = lease?.spec.holderIdentity;
-  if (!lease || !holder) return wrong('no controller works: start one with flockctl controller, or flockctl up on this machine');
-  const silent = now - renewedAt(lease);
-  if (silent > (lease.spec.leaseDurationSeconds ?? 15) * 2_000)
-    return wrong(`the controller ${holder} has been silent for ${humanSeconds(silent / 1000)}: look at its log, or start another`);
-  return ok(`controller ${holder} works`);
+const CHECKS: readonly ((seen: Seen) => Finding[])[] = [clocks, controller, nodes, strayFiles, volumes, moves];
+
+export async function recordFindings(client: Client, clock: Clock): Promise<Finding[]> {
+  const seen = await look(client, clock);
+  return CHECKS.flatMap((check) => check(seen));
 }
 
-function nodeFindings(node: Stored<StorageNode>): Finding[] {
+/** Longer than a controller leaves its Lease alone. */
+const WATCHED_MS = 3_000;
+
+/** A Lease that looks old is watched for a moment: it may be a clock that is wrong, and not the controller that is silent. */
+async function look(client: Client, clock: Clock): Promise<Seen> {
+  const leasesNow = async (): Promise<Stored<Lease>[]> => (await client.list(Leases, { namespace: SYSTEM_NAMESPACE })).items;
+  const before = await leasesNow();
+  const held = controllerLease(before);
+  const looksOld = held !== undefined && Math.abs(clock.now() - renewedAt(held)) > WATCHED_MS;
+  if (looksOld) await clock.sleep(WATCHED_MS);
+  const leases = looksOld ? await leasesNow() : before;
+  return {
+    now: clock.now(),
+    nodes: (await listAll(client, StorageNodes)).items,
+    volumes: (await listAll(client, Volumes)).items,
+    moves: (await listAll(client, Moves)).items,
+    leases,
+    controllerMoves: looksOld && controllerLease(leases)?.spec.renewTime !== held.spec.renewTime,
+  };
+}
+
+const since = (at: string | undefined, now: number): number => (at === undefined ? 0 : now - Date.parse(at));
+
+function nodes({ nodes: known, leases, now }: Seen): Finding[] {
+  if (known.length === 0) return [wrong('no node has enrolled; flockctl server invite lets one in, flockctl up makes a cluster here')];
+  return known.flatMap((node) => {
+    const lease = leases.find(({ metadata }) => nodeOfLease(metadata.name) === node.metadata.name);
+    return nodeFindings(node, lease === undefined ? '' : `, last heard of ${humanSeconds((now - renewedAt(lease)) / 1000)} ago`);
+  });
+}
+
+function nodeFindings(node: Stored<StorageNode>, heard: string): Finding[] {
   const { name } = node.metadata;
   const answers: boolean = isReady(node);
   if (!answers) {
     const ready = node.status?.conditions?.find((condition) => condition.type === 'Ready');
     const why = ready === undefined ? 'its agent has not reported yet' : `${ready.reason}: ${ready.message}`;
-    return [wrong(`node ${name} is not ready: ${why}; start its agent, or look at its log`)];
+    return [
+      wrong(
+        `node ${name} is not ready${heard}: ${why}${/start it|look at its log/u.test(why) ? '' : '; start its agent, or look at its log'}`,
+      ),
+    ];
   }
   const pools = Object.entries(node.status?.pools ?? {});
   const sick = pools.filter(([, pool]) => !pool.healthy);
@@ -92,13 +114,63 @@ function nodeFindings(node: Stored<StorageNode>): Finding[] {
   return sick.map(([pool, { obstacle }]) => wrong(`pool ${pool} of node ${name}: ${obstacle?.message ?? 'it is not healthy'}`));
 }
 
-async function volumeFindings(client: Client): Promise<Finding[]> {
-  const { items } = await listAll(client, Volumes);
-  const blocked = items.filter((volume) => volume.status?.phase === 'Blocked');
+/** What nobody will ever remove by itself. */
+function strayFiles({ nodes: known }: Seen): Finding[] {
+  return known.flatMap(({ metadata: { name }, status }) =>
+    Object.entries(status?.pools ?? {}).flatMap(([pool, { foreign = [] }]) =>
+      foreign.length === 0
+        ? []
+        : [
+            note(
+              `pool ${pool} of node ${name} holds ${foreign.length} things that are no copy of a known volume and are never touched (flockctl node show ${name}): remove by hand what you know to be useless`,
+            ),
+          ],
+    ),
+  );
+}
+
+const told = ({ reason, message, since: at }: Obstacle, now: number): string =>
+  `${at === undefined ? '' : ` for ${humanSeconds(since(at, now) / 1000)}`}: ${reason}: ${message}`;
+
+function volumes({ volumes: all, now }: Seen): Finding[] {
+  const blocked = all.filter((volume) => volume.status?.phase === 'Blocked');
+  const findings = all.flatMap((volume) => volumeFindings(volume, now));
+  return [ok(`${all.length} volumes, ${blocked.length} of them blocked`), ...findings];
+}
+
+/** The volume's own obstacle, and those of its copies that it does not tell itself. */
+function volumeFindings(volume: Stored<Volume>, now: number): Finding[] {
+  const { name } = volume.metadata;
+  const own = volume.status?.obstacle;
+  const what = volume.status?.phase === 'Blocked' ? 'is blocked' : 'waits';
+  const copies = Object.entries(copiesOf(volume));
   return [
-    ok(`${items.length} volumes, ${blocked.length} of them blocked`),
-    ...blocked.map((volume) =>
-      wrong(`volume ${volume.metadata.name} is blocked: ${volume.status?.obstacle?.reason}: ${volume.status?.obstacle?.message}`),
+    ...(own === undefined ? [] : [wrong(`volume ${name} ${what}${told(own, now)}`)]),
+    ...copies.flatMap(([id, { node, obstacle }]) =>
+      obstacle === undefined || obstacle.message === own?.message
+        ? []
+        : [wrong(`copy ${id} of volume ${name} on node ${node} is blocked${told(obstacle, now)}`)],
     ),
   ];
+}
+
+/** A move that stands still for longer than this does not go on by itself. */
+const LONG_MS = 60_000;
+/** A person knows of it, and nothing is wrong with it. */
+const EXPECTED: readonly string[] = ['WaitingForUnpublish', 'Queued'];
+
+function moves({ moves: all, now }: Seen): Finding[] {
+  const under = all.filter((move) => !hasEnded(move));
+  const findings = under.flatMap((move) => moveFindings(move, now));
+  const kept = under.filter((move) => phaseOf(move) === 'Retaining').length;
+  return [ok(`${under.length - kept} moves under way, ${kept} old copies kept`), ...findings];
+}
+
+function moveFindings(move: Stored<Move>, now: number): Finding[] {
+  const { name } = move.metadata;
+  const obstacle = move.status?.obstacle;
+  if (obstacle === undefined || since(obstacle.since, now) < LONG_MS) return [];
+  const wayOut = isCommitted(move) ? `flockctl move show ${name} tells more` : `flockctl move cancel ${name} ends it`;
+  const text = `move ${name} of volume ${move.spec.volume} to node ${move.spec.target} stands still${told(obstacle, now)}; ${wayOut}`;
+  return [EXPECTED.includes(obstacle.reason) ? note(text) : wrong(text)];
 }

@@ -44,6 +44,7 @@ const context: Context = {
     opened.push(client);
     return client;
   },
+  leaveFolder: () => process.chdir('/'),
 };
 
 process.exitCode = await run(process.argv.slice(2), context);

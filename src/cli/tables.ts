@@ -1,5 +1,5 @@
 // What people see of each kind in a list. Pure: a clock's reading is an argument.
-import { isFencing, phaseOf, copiesOf } from '../decide/observed.ts';
+import { isFencing, phaseOf, servedCopy } from '../decide/observed.ts';
 import type { Stored } from '../model/meta.ts';
 import { Moves, type Move } from '../model/move.ts';
 import { StorageNodes, type StorageNode } from '../model/storage-node.ts';

@@ -181,20 +181,35 @@ test('of two clusters the one that came up last is asked: up warns, doctor names
   await done(flock('up', '--nodes', '1', '--dir', cluster));
   const taken = await flock('up', '--nodes', '2', '--dir', other);
   assert.match(taken.out, /^commands that name no server ask it$/mu);
-  assert.match(taken.err, new RegExp(`warning: .* ask this cluster from now on, no more the one in ${cluster}\n.*${cluster}/kubeconfig asks that one`, 'u'));
+  assert.match(
+    taken.err,
+    new RegExp(`warning: .* ask this cluster from now on, no more the one in ${cluster}\n.*${cluster}/kubeconfig asks that one`, 'u'),
+  );
   assert.match(await done(flock('node', 'list')), /node-2/u);
-  assert.match((await flock('doctor')).out, new RegExp(`^ok +server https:.* answers \\(named by .*: the cluster in ${other} came up last\\)$`, 'mu'));
-  assert.match(await done(flock('down')), new RegExp(`${other} is stopped; flockctl up --dir ${other} starts it again\n.*ask the cluster in ${cluster} again`, 'u'));
+  assert.match(
+    (await flock('doctor')).out,
+    new RegExp(`^ok +server https:.* answers \\(named by .*: the cluster in ${other} came up last\\)$`, 'mu'),
+  );
+  assert.match(
+    await done(flock('down')),
+    new RegExp(`${other} is stopped; flockctl up --dir ${other} starts it again\n.*ask the cluster in ${cluster} again`, 'u'),
+  );
   assert.doesNotMatch(await done(flock('node', 'list')), /node-2/u);
   assert.match(await done(flock('down', '--delete', '--dir', other)), /is gone$/mu);
-  assert.deepEqual(readdirSync(cluster).filter((name) => name === 'lock'), []);
+  assert.deepEqual(
+    readdirSync(cluster).filter((name) => name === 'lock'),
+    [],
+  );
   assert.match(await done(flock('down', '--delete')), new RegExp(`${cluster} is gone`, 'u'));
   assert.match((await flock('node', 'list')).err, /no server is known/u);
 });
 
 test('up says when the environment sends commands to another server', async (t) => {
   const { cluster, around } = await machine(t);
-  const ran = await flockctl(['up', '--nodes', '1', '--dir', cluster], { ...around, env: { ...around.env, FLOCK_SERVER: 'https://127.0.0.1:1' } });
+  const ran = await flockctl(['up', '--nodes', '1', '--dir', cluster], {
+    ...around,
+    env: { ...around.env, FLOCK_SERVER: 'https://127.0.0.1:1' },
+  });
   assert.equal(ran.code, 0, ran.err);
   assert.match(ran.err, /warning: FLOCK_SERVER is set, so commands ask that server and not this cluster: unset FLOCK_SERVER/u);
 });

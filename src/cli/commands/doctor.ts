@@ -2,9 +2,10 @@
 import type { Command } from 'commander';
 import { hostAbilities } from '../../host/probe.ts';
 import { FlockError, messageOf } from '../../model/errors.ts';
-import { connectionFor } from '../connection.ts';
+import { chosenServer } from '../connection.ts';
 import { line, type Context } from '../context.ts';
-import { certificateFinding, machineFindings, recordFindings, type Finding } from '../doctor.ts';
+import { authorityFinding, certificateFinding, machineFindings, recordFindings } from '../doctor.ts';
+import { ok, wrong, type Finding } from '../finding.ts';
 import { harmless, paintFor, type Paint } from '../format.ts';
 import { localFindings } from '../local/findings.ts';
 import { asking, clientFor, type Common } from '../options.ts';
@@ -28,20 +29,25 @@ async function doctor(context: Context, options: Common): Promise<void> {
 
 async function serverFindings(context: Context, options: Common): Promise<Finding[]> {
   try {
-    const { server, identity } = connectionFor(options, context.env);
-    const certificate = identity?.()?.certificate;
-    const own = certificate === undefined ? [] : [certificateFinding(certificate, context.clock.now())];
-    return [...own, ...(await asked(context, options, server))];
+    const { connection, by } = chosenServer(options, context.env);
+    const now = context.clock.now();
+    const certificate = connection.identity?.()?.certificate;
+    const authority = connection.authority?.();
+    return [
+      ...(certificate === undefined ? [] : [certificateFinding(certificate, now)]),
+      ...(authority === undefined ? [] : [authorityFinding(authority, now)]),
+      ...(await asked(context, options, `server ${connection.server}, named by ${by},`)),
+    ];
   } catch (error) {
-    return [{ state: 'wrong', text: messageOf(error) }];
+    return [wrong(messageOf(error))];
   }
 }
 
 async function asked(context: Context, options: Common, server: string): Promise<Finding[]> {
   try {
-    const found = await recordFindings(await clientFor(context, options), context.clock.now());
-    return [{ state: 'ok', text: `server ${server} answers` }, ...found];
+    const found = await recordFindings(await clientFor(context, options), context.clock);
+    return [ok(`${server} answers`), ...found];
   } catch (error) {
-    return [{ state: 'wrong', text: `server ${server}: ${messageOf(error)}` }];
+    return [wrong(`${server} does not serve this: ${messageOf(error)}`)];
   }
 }

@@ -3,11 +3,12 @@ import { Option, type Command } from 'commander';
 import { isReason, FlockError } from '../../model/errors.ts';
 import type { Client } from '../../api/client.ts';
 import { listAll } from '../../api/list-all.ts';
+import { checkFilesystemSize } from '../../decide/filesystem-size.ts';
 import { onlyPool, place, whyNot, type Need } from '../../decide/placement.ts';
 import { GROUP_VERSION, type Stored } from '../../model/meta.ts';
 import { parseSize } from '../../model/quantity.ts';
 import { StorageNodes, type StorageNode } from '../../model/storage-node.ts';
-import { FILESYSTEMS, Volumes, type Filesystem, type Volume } from '../../model/volume.ts';
+import { FILESYSTEMS, filesystemOf, Volumes, type Filesystem, type Volume } from '../../model/volume.ts';
 import { durationArgument, nodeArgument, poolArgument, rateArgument, sizeArgument, volumeArgument } from '../arguments.ts';
 import { line, type Context } from '../context.ts';
 import { asking, clientFor, type Common } from '../options.ts';
@@ -47,7 +48,11 @@ export function volumeCreate(context: Context): Command {
     .action((name: string, options: Options) => create(context, name, options));
 }
 
+const contentOf = ({ block, filesystem }: Options): Filesystem | null =>
+  filesystemOf({ volumeMode: block ? 'Block' : 'Filesystem', ...(filesystem ? { filesystem } : {}) });
+
 async function create(context: Context, name: string, options: Options): Promise<void> {
+  checkFilesystemSize(contentOf(options), parseSize(options.size));
   const client = await clientFor(context, options);
   const { items: nodes } = await listAll(client, StorageNodes);
   refuseUnknown(nodes, options);
@@ -83,14 +88,15 @@ function refuseWithoutRoom(nodes: readonly Stored<StorageNode>[], options: Optio
 }
 
 function whyNowhere(nodes: readonly Stored<StorageNode>[], options: Options, pool: string): { message: string } | null {
-  const need: Need = { pool, size: parseSize(options.size), filesystem: options.block ? null : (options.filesystem ?? 'ext4') };
+  const need: Need = { pool, size: parseSize(options.size), filesystem: contentOf(options) };
   if (options.node !== undefined) return whyNot(options.node, nodes.find((one) => one.metadata.name === options.node) ?? null, need);
   const found = place(nodes, need);
   return 'node' in found ? null : found;
 }
 
 function volumeOf(name: string, options: Options): Volume {
-  const { size, pool, node, block, filesystem, pause, retain, limit } = options;
+  const { size, pool, node, pause, retain, limit } = options;
+  const filesystem = contentOf(options);
   return {
     apiVersion: GROUP_VERSION,
     kind: Volumes.kind,
@@ -99,7 +105,7 @@ function volumeOf(name: string, options: Options): Volume {
       size,
       ...(pool === undefined ? {} : { pool }),
       ...(node === undefined ? {} : { node }),
-      ...(block ? { volumeMode: 'Block' } : { volumeMode: 'Filesystem', filesystem: filesystem ?? 'ext4' }),
+      ...(filesystem === null ? { volumeMode: 'Block' } : { volumeMode: 'Filesystem', filesystem }),
       ...(pause === undefined ? {} : { allowedPause: pause }),
       ...(retain === undefined ? {} : { retainSource: retain }),
       ...(limit === undefined ? {} : { transferBandwidth: limit }),

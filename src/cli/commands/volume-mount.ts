@@ -1,9 +1,7 @@
 // `flockctl volume mount` and `unmount`: where the volume is, by that node's agent.
-import { beFolder } from '../../host/files.ts';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { FlockError } from '../../model/errors.ts';
-import type { Volume } from '../../model/volume.ts';
 import { localAgent, type LocalAgent } from '../agent-socket.ts';
 import { volumeArgument } from '../arguments.ts';
 import { line, type Context } from '../context.ts';
@@ -39,24 +37,25 @@ export function volumeUnmount(context: Context): Command {
 
 async function mount(context: Context, order: { name: string; target: string; options: MountOptions }): Promise<void> {
   const { name, target, options } = order;
-  const { volume, agent } = await where(context, name, options);
-  if (volume.spec.volumeMode !== 'Block') await beFolder(target);
+  const agent = await where(context, name, options);
   const published = await agent.publish({ volume: name, target, ...(options.readOnly ? { readOnly: true } : {}) });
   line(context.out, `volume ${name} (${published.device}) is mounted at ${published.target}`);
 }
 
 async function unmount(context: Context, order: { name: string; target?: string; options: Common }): Promise<void> {
   const { name, target, options } = order;
-  const { agent } = await where(context, name, options);
+  const agent = await where(context, name, options);
+  // Or the folder in which it was called would keep the volume busy by this very command.
+  context.leaveFolder();
   await agent.unpublish({ volume: name, ...(target === undefined ? {} : { target }) });
   line(context.out, `volume ${name} is unmounted${target === undefined ? '' : ` from ${target}`}`);
 }
 
-async function where(context: Context, name: string, options: Common): Promise<{ volume: Volume; agent: LocalAgent }> {
+async function where(context: Context, name: string, options: Common): Promise<LocalAgent> {
   const client = await clientFor(context, options);
   const volume = await volumeNamed(client, name);
   if (volume.spec.node === undefined)
     throw new FlockError('Conflict', `volume ${name} is on no node yet; flockctl volume show ${name} tells what it waits for`);
   const node = await nodeNamed(client, volume.spec.node);
-  return { volume, agent: await localAgent(volume.spec.node, node.status?.socket) };
+  return localAgent(volume.spec.node, node.status?.socket);
 }

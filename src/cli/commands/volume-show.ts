@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import type { Client } from '../../api/client.ts';
 import { copiesOf } from '../../decide/observed.ts';
 import type { Stored } from '../../model/meta.ts';
-import { Volumes, type Volume } from '../../model/volume.ts';
+import { filesystemOf, Volumes, type Volume } from '../../model/volume.ts';
 import { outputOption, volumeArgument, watchOption } from '../arguments.ts';
 import type { Context } from '../context.ts';
 import { ageOf, bytesOf, harmless } from '../format.ts';

@@ -1,28 +1,66 @@
-// What of the cluster that came up last on this machine does not run, or is not mounted.
-import { readFileSync } from 'node:fs';
+// What of the clusters that came up on this machine does not run, is not mounted, or was left behind.
+import { readdirSync, readFileSync } from 'node:fs';
 import { parseMounts } from '../../host/mountinfo.ts';
-import type { Finding } from '../doctor.ts';
+import { note, ok, wrong, type Finding } from '../finding.ts';
 import { found } from './child.ts';
 import { namesOf } from './cluster.ts';
-import { readDescription } from './description.ts';
-import { layoutOf, nodeNames, placesOf } from './layout.ts';
-import { currentCluster } from './pointer.ts';
+import { readDescription, type Description } from './description.ts';
+import { layoutOf, nodeNames, placesOf, SERVER, type Layout } from './layout.ts';
+import { knownClusters } from './pointer.ts';
 
-/** Nothing when no cluster came up here. */
+/** The first that is known is the one that is meant. Nothing when no cluster came up here. */
 export function localFindings(env: { [name: string]: string | undefined }): Finding[] {
-  const directory = currentCluster(env);
-  const layout = directory === null ? null : layoutOf(directory);
-  const description = layout === null ? null : readDescription(layout);
-  if (layout === null || description === null) return [];
+  return knownClusters(env).flatMap((directory, index) => {
+    const layout = layoutOf(directory);
+    const description = readDescription(layout);
+    if (description === null) return ofRemoved(layout);
+    return index === 0 ? ofMeant(layout, description) : ofOther(layout);
+  });
+}
+
+const mountedBelow = (directory: string): string[] =>
+  parseMounts(readFileSync('/proc/self/mountinfo', 'utf8'))
+    .map(({ target }) => target)
+    .filter((target) => target.startsWith(`${directory}/`));
+
+function ofMeant(layout: Layout, description: Description): Finding[] {
   const silent = namesOf(description).filter((name) => found(layout.running, name) === null);
-  const mounted = parseMounts(readFileSync('/proc/self/mountinfo', 'utf8')).map((mount) => mount.target);
+  const mounted = mountedBelow(layout.directory);
   const pools = description.ground === 'folder' ? [] : nodeNames(description.nodes).map((name) => placesOf(layout, name).pool);
   const unmounted = pools.filter((pool) => !mounted.includes(pool));
   const wayOut = 'flockctl up starts and mounts what is missing';
   return [
     silent.length === 0
-      ? { state: 'ok', text: `all processes of the cluster in ${layout.directory} run` }
-      : { state: 'wrong', text: `of the cluster in ${layout.directory} these do not run: ${silent.join(', ')}; ${wayOut}` },
-    ...unmounted.map((pool): Finding => ({ state: 'wrong', text: `the pool ${pool} is not mounted; ${wayOut}` })),
+      ? ok(`all processes of the cluster in ${layout.directory} run`)
+      : wrong(`of the cluster in ${layout.directory} these do not run: ${silent.join(', ')}; ${wayOut}`),
+    ...unmounted.map((pool) => wrong(`the pool ${pool} is not mounted; ${wayOut}`)),
   ];
+}
+
+function ofOther({ directory, running, kubeconfig }: Layout): Finding[] {
+  if (found(running, SERVER) !== null) return [note(`another cluster runs in ${directory}: FLOCK_KUBECONFIG=${kubeconfig} asks it`)];
+  const mounted = mountedBelow(directory);
+  if (mounted.length === 0) return [];
+  return [
+    wrong(
+      `the cluster in ${directory} does not run, but ${mounted.join(', ')} is still mounted: flockctl down --dir ${directory} ends that`,
+    ),
+  ];
+}
+
+/** Somebody removed its folder by hand. */
+function ofRemoved({ directory }: Layout): Finding[] {
+  const left = readdirSync('/proc').filter(
+    (pid) => /^[0-9]+$/u.test(pid) && argumentsOf(pid).some((each) => each.startsWith(`${directory}/`)),
+  );
+  if (left.length === 0) return [];
+  return [wrong(`the folder ${directory} is gone, but processes of its cluster still run: kill ${left.join(' ')}`)];
+}
+
+function argumentsOf(pid: string): string[] {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+  } catch {
+    return [];
+  }
 }

@@ -16,7 +16,8 @@ export const pointerFile = (env: Environment): string => join(stateFolder(env), 
 /** Folder of a local cluster when none is named. */
 export const defaultDirectory = (env: Environment): string => join(stateFolder(env), 'cluster');
 
-function known(env: Environment): string[] {
+/** The one that is meant first. */
+export function knownClusters(env: Environment): string[] {
   try {
     return readFileSync(pointerFile(env), 'utf8').split('\n').filter(Boolean);
   } catch {
@@ -32,11 +33,11 @@ function remember(directories: readonly string[], env: Environment): void {
   renameSync(`${file}.new`, file);
 }
 
-export const currentCluster = (env: Environment): string | null => known(env)[0] ?? null;
+export const currentCluster = (env: Environment): string | null => knownClusters(env)[0] ?? null;
 
 /** From now on this cluster is meant. The one that was meant until now, null when it is the same or there was none. */
 export function pointAt(directory: string, env: Environment): string | null {
-  const before = known(env);
+  const before = knownClusters(env);
   remember([directory, ...before.filter((each) => each !== directory)], env);
   return before[0] === undefined || before[0] === directory ? null : before[0];
 }
@@ -50,7 +51,7 @@ export function pointAway(
   env: Environment,
   { gone, runs }: { gone: boolean; runs: (directory: string) => boolean },
 ): string | null {
-  const before = known(env);
+  const before = knownClusters(env);
   const others = before.filter((each) => each !== directory);
   const next = before[0] === directory ? others.find(runs) : before[0];
   const kept = gone ? others : before;
