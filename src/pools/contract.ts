@@ -7,6 +7,7 @@ import { noCrash } from '../model/crash.ts';
 import { isReason } from '../model/errors.ts';
 import { roundUp } from '../model/quantity.ts';
 import { aCopy } from '../testing/labels.ts';
+import { clonesContract } from './contract-clones.ts';
 import { changesContract } from './contract-changes.ts';
 import { readAll, written } from './contract-bytes.ts';
 import { rejects, type PoolFactory, type PoolTraits } from './contract-world.ts';
@@ -23,6 +24,7 @@ export function poolContract(title: string, traits: PoolTraits, make: PoolFactor
     usersContract(make, traits);
     crashContract(make, traits);
     changesContract(make, traits);
+    if (traits.points) clonesContract(make);
   });
 }
 

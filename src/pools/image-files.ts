@@ -9,8 +9,8 @@ import { overwrite } from './image-blocks.ts';
 export async function allocate(path: string, order: { from: bigint; to: bigint; thick: boolean }): Promise<void> {
   await using file = await open(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
   try {
-    if (order.thick) await fallocate(file.fd, 0, { offset: order.from, length: order.to - order.from });
-    else await file.truncate(Number(order.to));
+    if (!order.thick) await file.truncate(Number(order.to));
+    else if (order.to > order.from) await fallocate(file.fd, 0, { offset: order.from, length: order.to - order.from });
     await file.sync();
   } catch (error) {
     throw asFlockError(`making ${path} ${order.to} bytes long`, error);

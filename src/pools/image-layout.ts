@@ -23,6 +23,8 @@ const Sidecar = Type.Object({
   to: Type.Optional(Type.String({ pattern: '^[0-9]{1,19}$' })),
   /** Only while removing: what happens to the bytes. */
   wipe: Type.Optional(Type.Enum(['none', 'discard', 'zero'])),
+  /** Only while creating: the point that it begins with. */
+  from: Type.Optional(Type.Object({ copy: Type.String(), point: Type.String() })),
   /** Its blocks are allocated and stay so. */
   thick: Type.Boolean(),
   label: CopyLabel,

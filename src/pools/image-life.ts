@@ -1,15 +1,18 @@
 // How a copy of an image pool begins, grows and ends on the disk, so that a crash between any two writes leaves something that is
-// recognised. Create: label "creating" (books the room) → image → label "ready". Grow: label "growing" (books the room) → image → label
+// recognised. Create, clone: label "creating" (books the room) → image → label "ready". Grow: label "growing" (books the room) → image → label
 // "ready" with the new size. Remove: label "removing" → points → image → label. So a label is there before the first and until the last of
 // its files, and an image that is not as its label says was changed by somebody else. All within the copy's turn.
+import { constants } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beAbsent, syncFolder } from '../host/files.ts';
+import { cloneFile } from '../host/syscalls.ts';
 import { FlockError } from '../model/errors.ts';
 import { checkDamage } from './image-damage.ts';
 import { allocate, shrinkBack, wiped } from './image-files.ts';
 import { listing, sizeOf, writeSidecar, type Sidecar } from './image-layout.ts';
-import { filesOf, imageSize, type Place } from './image-place.ts';
-import type { CopyName } from './pool.ts';
+import { filesOf, imageSize, notThere, type Place } from './image-place.ts';
+import type { CopyName, PointOf } from './pool.ts';
 
 /** Makes the copy what its label says, repeating what a crash cut off; its real size. While booking. Throws NoSpace when it is taken back. */
 export async function finished(place: Place, name: CopyName, sidecar: Sidecar): Promise<bigint> {
@@ -24,7 +27,8 @@ export async function finished(place: Place, name: CopyName, sidecar: Sidecar): 
 async function made(place: Place, name: CopyName, sidecar: Sidecar): Promise<void> {
   const files = filesOf(place, name);
   try {
-    await allocate(files.image, { from: 0n, to: BigInt(sidecar.label.size), thick: sidecar.thick });
+    const from = sidecar.from ? await cloned(place, files.image, sidecar.from) : 0n;
+    await allocate(files.image, { from, to: BigInt(sidecar.label.size), thick: sidecar.thick });
   } catch (error) {
     await beAbsent(files.image);
     await beAbsent(files.sidecar);
@@ -33,6 +37,17 @@ async function made(place: Place, name: CopyName, sidecar: Sidecar): Promise<voi
   await syncFolder(place.path);
   place.crash('create:allocated');
   await writeSidecar(files, readyOf(sidecar, sidecar.label.size));
+}
+
+/** The image shares the blocks of that point; its size, bytes. Throws NotFound when the point is gone. */
+async function cloned(place: Place, image: string, { copy, point }: PointOf): Promise<bigint> {
+  const path = filesOf(place, copy).point(point);
+  const source = await sizeOf(path);
+  if (!source) throw notThere(place, `${copy} at ${point}`);
+  await using from = await open(path, constants.O_RDONLY);
+  await using to = await open(image, constants.O_RDWR | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW, 0o600);
+  await cloneFile(to.fd, from.fd);
+  return source.size;
 }
 
 /** While booking, after the room was found. */

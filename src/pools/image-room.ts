@@ -4,6 +4,7 @@ import { statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { syncFilesystem, tryLockFile, type Lock } from '../host/files.ts';
 import { FlockError } from '../model/errors.ts';
+import { isSnapshotPoint } from '../model/points.ts';
 import { humanBytes, LARGEST, parseQuantity } from '../model/quantity.ts';
 import { CopyFiles, listing, POOL_LOCK, readSidecar, sizeOf } from './image-layout.ts';
 import type { PoolRoom } from './pool.ts';
@@ -38,11 +39,17 @@ async function underneath(folder: string): Promise<{ size: bigint; used: bigint;
   return { size: found.blocks * found.bsize, used: (found.blocks - found.bfree) * found.bsize, available: found.bavail * found.bsize };
 }
 
-/** Sum of what the labels promise; where a label cannot be read the file's own size counts. */
-async function booked(folder: string): Promise<bigint> {
+/**
+ * Sum of what the labels promise; where a label cannot be read the file's own size counts. A snapshot of thick files is promised its size
+ * too: what is overwritten after it takes new room, for as long as it is kept.
+ */
+async function booked(folder: string, thick: boolean): Promise<bigint> {
   let total = 0n;
   for (const [name, there] of (await listing(folder)).copies) {
-    if (there.sidecar || there.image) total += await promised(new CopyFiles(folder, name));
+    const files = new CopyFiles(folder, name);
+    if (there.sidecar || there.image) total += await promised(files);
+    const kept = thick ? there.points.filter((point) => isSnapshotPoint(point)) : [];
+    for (const point of kept) total += (await sizeOf(files.point(point)))?.size ?? 0n;
   }
   return total;
 }
@@ -62,7 +69,7 @@ const nothing = (): bigint => 0n;
 export async function roomOf(folder: string, policy: RoomPolicy): Promise<PoolRoom> {
   const { size, used, available } = await underneath(folder);
   const capacity = capacityOf(policy, size);
-  const taken = await booked(folder);
+  const taken = await booked(folder, policy.overcommit === null);
   const unbooked = capacity === null ? LARGEST : capacity > taken ? capacity - taken : 0n;
   // A thin file takes its room later; but into a filesystem that is down to its reserve nothing new is put.
   const real = policy.overcommit === null ? available : available > reserved(policy.reserve, size) ? LARGEST : 0n;

@@ -36,13 +36,13 @@ async function mended(place: Place, name: CopyName, there: CopyListing): Promise
 
 const found = (copy: Copy): Inventory => ({ ...NOTHING, copies: [copy] });
 
-/** Another process may have finished it while this one waited for the lock. What there is no room for any more is taken back. */
+/** Another process may have finished it while this one waited for the lock. What there is no room or no point for any more is taken back. */
 async function finishedAgain(place: Place, name: CopyName): Promise<void> {
   const sidecar = await sidecarOrNull(place, name);
   try {
     if (sidecar) await finished(place, name, sidecar);
   } catch (error) {
-    if (!isReason(error, 'NoSpace')) throw error;
+    if (!isReason(error, 'NoSpace', 'NotFound')) throw error;
   }
 }
 

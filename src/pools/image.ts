@@ -10,6 +10,7 @@ import { cloneFile } from '../host/syscalls.ts';
 import { noCrash, type CrashPoint } from '../model/crash.ts';
 import { FlockError, Invalid, isReason } from '../model/errors.ts';
 import type { CopyLabel } from '../model/label.ts';
+import { isSnapshotPoint } from '../model/points.ts';
 import { roundUp } from '../model/quantity.ts';
 import { openBlocks } from './image-blocks.ts';
 import { allData, allDataSought, difference } from './image-changes.ts';
@@ -20,7 +21,7 @@ import { PoolIdentity } from './image-marker.ts';
 import { filesOf, inCopyTurn, lockCopy, notThere, whileBooking, withCopyLocked, type Place } from './image-place.ts';
 import { checkRoom, checkRoomToFreeze, roomOf, UNIT, type RoomPolicy } from './image-room.ts';
 import { lookedAt } from './image-scan.ts';
-import type { BlockHandle, CopyName, Extent, Hold, Inventory, PointName, Pool, PoolRoom } from './pool.ts';
+import type { BlockHandle, CopyName, Extent, Hold, Inventory, PointName, PointOf, Pool, PoolRoom } from './pool.ts';
 
 export interface ImagePoolOptions {
   name: string;
@@ -114,6 +115,17 @@ class ImagePool implements Pool {
   }
 
   async create(name: CopyName, size: bigint, label: CopyLabel): Promise<bigint> {
+    return this.begin(name, size, label);
+  }
+
+  async clone(name: CopyName, size: bigint, label: CopyLabel, from: PointOf): Promise<bigint> {
+    const source = await sizeOf(filesOf(this.place, from.copy).point(from.point));
+    if (source && source.size > size)
+      throw new Invalid(`copy ${name} of ${size} bytes is too small for point ${from.point} of ${from.copy}, which has ${source.size}`);
+    return this.begin(name, size, label, from);
+  }
+
+  private async begin(name: CopyName, size: bigint, label: CopyLabel, from?: PointOf): Promise<bigint> {
     const files = filesOf(this.place, name);
     if (size <= 0n) throw new Invalid(`copy ${name} cannot be made with a size of ${size}: it must be more than 0`);
     return this.booking(name, async () => {
@@ -123,7 +135,8 @@ class ImagePool implements Pool {
         throw new FlockError('AlreadyExists', `${files.image} is there without a label: it is nobody's copy; move it away first`);
       const real = roundUp(size, UNIT);
       await checkRoom(this.place, real);
-      const sidecar: Sidecar = { version: 1, state: 'creating', thick: !this.thin, label: { ...label, size: String(real) } };
+      const begun: Sidecar = { version: 1, state: 'creating', thick: !this.thin, label: { ...label, size: String(real) } };
+      const sidecar: Sidecar = from ? { ...begun, from } : begun;
       await writeSidecar(files, sidecar);
       this.place.crash('create:labelled');
       return finished(this.place, name, sidecar);
@@ -172,12 +185,12 @@ class ImagePool implements Pool {
         'Unsupported',
         `pool ${this.name} lies on a filesystem without reflinks: it has no points in time; use XFS or btrfs`,
       );
-    await this.writing(name, async () => {
+    await this.booking(name, async () => {
       const { thick, label } = await whole(this.place, name);
       if (await sizeOf(target)) return;
-      if (thick) await checkRoomToFreeze(this.place, BigInt(label.size));
+      if (thick) await (isSnapshotPoint(point) ? checkRoom : checkRoomToFreeze)(this.place, BigInt(label.size));
       const temporary = temporaryName(target);
-      await this.clone(name, temporary);
+      await this.share(name, temporary);
       this.place.crash('freeze:cloned');
       await rename(temporary, target);
       await syncFolder(this.place.path);
@@ -236,7 +249,7 @@ class ImagePool implements Pool {
     });
   }
 
-  private async clone(name: CopyName, target: string): Promise<void> {
+  private async share(name: CopyName, target: string): Promise<void> {
     await beAbsent(target);
     await using live = await this.openFile(name, 'live');
     await live.datasync();

@@ -3,9 +3,10 @@
 import { noCrash, type CrashPoint } from '../model/crash.ts';
 import { FlockError, Invalid } from '../model/errors.ts';
 import type { CopyLabel } from '../model/label.ts';
+import { isSnapshotPoint } from '../model/points.ts';
 import { humanBytes, roundUp } from '../model/quantity.ts';
 import { checkedCopy, checkedPoint } from './image-layout.ts';
-import type { BlockHandle, CopyName, Extent, Hold, Inventory, PointName, Pool, PoolRoom } from './pool.ts';
+import type { BlockHandle, CopyName, Extent, Hold, Inventory, PointName, PointOf, Pool, PoolRoom } from './pool.ts';
 
 const BLOCK = 4096n;
 
@@ -114,6 +115,24 @@ export class MemoryPool implements Pool {
     return real;
   }
 
+  async clone(name: CopyName, size: bigint, label: CopyLabel, { copy, point }: PointOf): Promise<bigint> {
+    checkedCopy(name);
+    checkedPoint(point);
+    await this.verify();
+    const there = this.disk.copies.get(name);
+    if (there) return there.size;
+    const from = (await this.found(copy)).points.get(point);
+    if (!from) throw new FlockError('NotFound', `there is no ${copy} at ${point} in pool ${this.name}`);
+    const real = roundUp(size, BLOCK);
+    if (from.size > real) throw new Invalid(`copy ${name} of ${real} bytes is too small for point ${point}, which has ${from.size}`);
+    this.checkRoom(real);
+    const blocks = new Map(from.blocks);
+    const made = { label: { ...structuredClone(label), size: String(real) }, size: real, live: blocks, points: new Map(), device: null };
+    this.disk.copies.set(name, made);
+    this.crash('clone:made');
+    return real;
+  }
+
   async grow(name: CopyName, size: bigint): Promise<bigint> {
     const copy = await this.found(name);
     const wanted = roundUp(size, BLOCK);
@@ -146,6 +165,7 @@ export class MemoryPool implements Pool {
     if (!this.points) throw new FlockError('Unsupported', `pool ${this.name} has no points in time`);
     const copy = await this.found(name);
     if (copy.points.has(point)) return;
+    if (isSnapshotPoint(point)) this.checkRoom(copy.size);
     copy.points.set(point, { blocks: new Map(copy.live), size: copy.size });
     this.crash('freeze:frozen');
   }
@@ -221,8 +241,9 @@ export class MemoryPool implements Pool {
     const { capacity } = this.disk;
     let booked = 0n;
     let used = 0n;
-    for (const { size, live } of this.disk.copies.values()) {
+    for (const { size, live, points } of this.disk.copies.values()) {
       booked += size;
+      for (const [point, kept] of points) if (isSnapshotPoint(point)) booked += kept.size;
       used += BigInt(live.size) * BLOCK;
     }
     return { capacity, booked, free: ((capacity - booked) / BLOCK) * BLOCK, size: capacity, used };

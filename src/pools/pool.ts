@@ -9,6 +9,12 @@ export type CopyName = string;
 /** Name of a held point in time, by the pattern of ids. */
 export type PointName = string;
 
+/** A point of a copy of the same pool. */
+export interface PointOf {
+  copy: CopyName;
+  point: PointName;
+}
+
 /** Bytes `offset` to `offset + length`, multiples of 4096 but for the end of the volume. ZERO reads as zeros, whether allocated or not. */
 export interface Extent {
   offset: bigint;
@@ -93,6 +99,11 @@ export interface Pool {
   scan(): Promise<Inventory>;
   /** Books the room and makes the copy; the real size in bytes. Throws NoSpace. A copy of that name that is there already is finished and returned. */
   create(name: CopyName, size: bigint, label: CopyLabel): Promise<bigint>;
+  /**
+   * As create, with the bytes of a point that stays held meanwhile; what is beyond its end reads as zeros. Whole or not there at all, for
+   * others too. Throws NotFound when the point is gone, Invalid when it is larger than `size`.
+   */
+  clone(name: CopyName, size: bigint, label: CopyLabel, from: PointOf): Promise<bigint>;
   /** The real size afterwards, bytes; never shrinks. An attached device grows too. Throws NoSpace. */
   grow(name: CopyName, size: bigint): Promise<bigint>;
   /** Atomic, on the disk itself when it returns. */
@@ -100,7 +111,10 @@ export interface Pool {
   /** Afterwards nothing of it is there. Throws InUse, naming the holder. */
   remove(name: CopyName, wipe: 'none' | 'discard' | 'zero'): Promise<void>;
 
-  /** A held, named, read-only point in time; durable. Repeating it for a point that is there changes nothing. Throws Unsupported without `points`. */
+  /**
+   * A held, named, read-only point in time; durable. Repeating it for a point that is there changes nothing. Throws Unsupported without
+   * `points`; NoSpace for a snapshot's (model/points.ts), whose room is booked unless the pool is thin.
+   */
   freeze(name: CopyName, point: PointName): Promise<void>;
   release(name: CopyName, point: PointName): Promise<void>;
   /** What differs between two points, or from `to` alone all that is not known to be zero; sorted, no overlaps. NotFound when `from` is gone. */
