@@ -6,9 +6,10 @@ import { workQueue, type WorkQueue } from '../api/queue.ts';
 import { hasEnded } from '../decide/observed.ts';
 import { FlockError, messageOf } from '../model/errors.ts';
 import { Moves, type Move } from '../model/move.ts';
+import { readPoint } from '../model/points.ts';
 import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
-import type { CopyName, Pool } from '../pools/pool.ts';
+import type { CopyName, PointName, Pool } from '../pools/pool.ts';
 import type { SourceOptions, SourceServer } from '../transfer/transfer.ts';
 import { CopyActs } from './acts.ts';
 import { authorizer } from './authorize.ts';
@@ -211,17 +212,25 @@ class NodeAgent implements Agent {
 
   /**
    * Volumes whose copies came or went are looked at; and all of this node when a pool or a copy broke or came back, for they say
-   * why. What is blocked here is looked at every time: its cause may have gone between two looks, and then nothing else tells of it.
+   * why. What is blocked here is looked at every time: its cause may have gone between two looks, and then nothing else tells of it. So
+   * is what has a point of a move that is over: it was being frozen for a target that had gone already.
    */
   async #look(): Promise<void> {
-    const found = new Map((await this.#inventory.copies()).map(({ name, label }) => [name, label.volume]));
+    const copies = await this.#inventory.copies();
+    const found = new Map(copies.map(({ name, label }) => [name, label.volume]));
     const problems = JSON.stringify([...(await this.#inventory.problems()), ...(await damages(this.#inventory))]);
     const changed = [...found, ...this.#local].filter(([name]) => found.has(name) !== this.#local.has(name)).map(([, volume]) => volume);
     const here = this.#volumes.list().filter((volume) => concerns(volume, this.#options.node));
     const concerned = here.filter((volume) => problems !== this.#problems || isBlocked(volume, this.#options.node));
     this.#local = found;
     this.#problems = problems;
-    for (const name of [...changed, ...concerned.map(({ metadata }) => metadata.name)]) this.#queue.add(name);
+    const late = copies.filter(({ points }) => points.some((point) => this.#isOver(point))).map(({ label }) => label.volume);
+    for (const name of [...changed, ...late, ...concerned.map(({ metadata }) => metadata.name)]) this.#queue.add(name);
+  }
+
+  #isOver(point: PointName): boolean {
+    const read = readPoint(point);
+    return read !== null && !this.#moves.list().some((move) => read.isOf(move.metadata.uid) && !hasEnded(move));
   }
 
   #isLocal(volume: string): boolean {

@@ -171,7 +171,7 @@ export class People {
   }
 
   #deleteAgain(truth: VolumeTruth, record: Stored<Volume>): void {
-    if (record.metadata.deletionTimestamp !== undefined) return;
+    if (record.metadata.deletionTimestamp !== undefined) return this.#removeDoubted(record);
     this.#try(`deletes ${truth.name}, which is lost`, () => this.#registry.delete(Volumes, truth.name));
   }
 
@@ -212,6 +212,13 @@ export class People {
 
   #removeRemains({ uid }: VolumeTruth): void {
     this.#removeByHand(({ volumeUid }) => volumeUid === uid);
+  }
+
+  /** Agents remove nothing that is ahead of its record. */
+  #removeDoubted({ metadata, status }: Stored<Volume>): void {
+    this.#removeByHand(
+      ({ volumeUid, copy }) => volumeUid === metadata.uid && status?.copies?.[copy]?.obstacle?.reason === 'RecordBehind',
+    );
   }
 
   #removeByHand(which: (label: CopyLabel) => boolean): void {

@@ -56,3 +56,14 @@ test('a copy that vanished from its pool is told of without anything else happen
   await world.pass(60_000);
   assert.equal(volume()?.status?.obstacle?.reason, 'CopyMissing');
 });
+
+test('a point that was frozen while its move ended is released without anything else happening', async () => {
+  const { world } = await withVolume();
+  const { disk } = world.machine('node-1');
+  const [copy] = disk.copies.values();
+  assert.ok(copy);
+  copy.points.set('0123456789abr0', { blocks: new Map(), size: copy.size });
+  await world.pass(60_000);
+  assert.deepEqual([...copy.points.keys()], []);
+  assert.equal(world.rules.breach, null);
+});
