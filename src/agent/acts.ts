@@ -1,14 +1,14 @@
 // Carrying out one step of decide/copies.ts. Each is safe to repeat; where two things are written, docs/moves.md says in which order.
 import type { CopyStep } from '../decide/copies.ts';
-import { saysSame, withSince } from '../decide/observed.ts';
-import { checkFilesystemSize } from '../host/format.ts';
+import { saysSame, servedCopy, withSince } from '../decide/observed.ts';
+import { checkFilesystemSize } from '../decide/filesystem-size.ts';
 import { timestamp } from '../model/clock.ts';
 import { FlockError } from '../model/errors.ts';
 import type { CopyLabel } from '../model/label.ts';
 import type { Obstacle, Stored } from '../model/meta.ts';
 import { Moves, type Move } from '../model/move.ts';
 import { commitPoint } from '../model/points.ts';
-import { Volumes, type Volume } from '../model/volume.ts';
+import { USUAL_FILESYSTEM, Volumes, type Volume } from '../model/volume.ts';
 import type { Copies, LocalCopy } from './copies.ts';
 import { nameOf, type FoundCopy, type FoundUnlabelled, type Inventory } from './inventory.ts';
 import type { AgentPorts } from './ports.ts';
@@ -267,7 +267,7 @@ function moveByUid(world: World, uid: string): Stored<Move> {
 }
 
 function labelOf(uid: string, step: Of<'create'>, of: Stored<Volume>): CopyLabel {
-  const source = of.status?.copies?.[of.spec.copy ?? ''];
+  const source = servedCopy(of);
   return {
     version: 1,
     volumeUid: uid,
@@ -278,7 +278,7 @@ function labelOf(uid: string, step: Of<'create'>, of: Stored<Volume>): CopyLabel
     volume: of.metadata.name,
     size: String(step.size),
     volumeMode: of.spec.volumeMode ?? 'Filesystem',
-    filesystem: of.spec.filesystem ?? 'ext4',
+    filesystem: of.spec.filesystem ?? USUAL_FILESYSTEM,
     // What arrives brings its filesystem along.
     formatted: step.moveUid === undefined ? false : (source?.formatted ?? false),
     sectorSize: SECTOR,

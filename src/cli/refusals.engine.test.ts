@@ -109,7 +109,7 @@ test('orders that cannot be carried out say exactly why, and go on by themselves
       name: 'no-pool',
       spec: { pool: 'fast' },
       reason: 'NoNode',
-      says: 'no node can take it: node node-1 has no pool "fast"; it has local; node node-2 has no pool "fast"; it has local',
+      says: 'no node can take it: each of node-1, node-2 has no pool "fast"; it has local',
     },
     {
       name: 'no-node',

@@ -83,7 +83,7 @@ class Controllers {
 
   #open(): { volumes: WorkQueue; moves: WorkQueue; nodes: WorkQueue } {
     const { clock, random, log, metrics } = this.#options;
-    const known = { moves: () => this.#moves.list(), nodes: () => this.#nodes.list() };
+    const known = { moves: () => this.#moves.list(), nodes: () => this.#nodes.list(), volumes: () => this.#volumes.list() };
     const ports: ControllerPorts = { ...this.#options, known };
     const volumes = new VolumeController(ports);
     const moves = new MoveController(ports);

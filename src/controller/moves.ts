@@ -2,6 +2,7 @@
 // was observed, so that a controller which lost its lead takes no step. The commit is the one swap of the Volume that docs/moves.md names.
 import { nextMoveStep, type MoveSeen, type MoveStep } from '../decide/moves.ts';
 import { isCopying, isNew, isUnfinished, phaseOf, saysSame, withSince, type Why } from '../decide/observed.ts';
+import { lessPromised } from '../decide/placement.ts';
 import { timestamp } from '../model/clock.ts';
 import { ifFound } from '../model/errors.ts';
 import type { Obstacle, Stored } from '../model/meta.ts';
@@ -60,7 +61,9 @@ export class MoveController {
     // The caps and the order are judged on a fresh list: what a watch shows may be from before the last acceptance.
     const all = phaseOf(move) === 'Pending' ? (await client.list(Moves)).items : known.moves();
     const others = all.filter(({ metadata }) => metadata.uid !== move.metadata.uid);
-    const node = (name: string | undefined): MoveSeen['source'] => known.nodes().find(({ metadata }) => metadata.name === name) ?? null;
+    const volumes = known.volumes().filter(({ metadata }) => metadata.name !== move.spec.volume);
+    const nodes = lessPromised(known.nodes(), volumes);
+    const node = (name: string | undefined): MoveSeen['source'] => nodes.find(({ metadata }) => metadata.name === name) ?? null;
     const from = move.status?.source?.node ?? volume?.spec.node;
     const copying = others.filter(isCopying);
     return {

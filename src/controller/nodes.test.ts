@@ -40,7 +40,7 @@ async function watched(): Promise<{
   const nodes = (): Stored<StorageNode>[] => registry.list(StorageNodes).items;
   const ports = {
     client,
-    known: { nodes, moves: () => [] },
+    known: { nodes, moves: () => [], volumes: () => [] },
     caps: DEFAULT_CAPS,
     clock,
     crash: noCrash,

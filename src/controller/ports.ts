@@ -6,10 +6,12 @@ import type { CrashPoint } from '../model/crash.ts';
 import type { ApiObject, Stored } from '../model/meta.ts';
 import type { Move } from '../model/move.ts';
 import type { StorageNode } from '../model/storage-node.ts';
+import type { Volume } from '../model/volume.ts';
 
 export interface Known {
   moves(): Stored<Move>[];
   nodes(): Stored<StorageNode>[];
+  volumes(): Stored<Volume>[];
 }
 
 export interface ControllerPorts {

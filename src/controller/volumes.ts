@@ -1,16 +1,19 @@
 // Carries Volumes: adopts, places, orders the first copy, tells their state, lets them go. Observe, decide (decide/volumes.ts), write.
 import { isNew, isUnfinished, withSince } from '../decide/observed.ts';
+import { lessPromised } from '../decide/placement.ts';
 import { nextVolumeStep, type VolumeStep } from '../decide/volumes.ts';
 import { timestamp } from '../model/clock.ts';
 import { ifFound } from '../model/errors.ts';
 import type { Stored } from '../model/meta.ts';
-import { VOLUME_FINALIZER, Volumes, type Volume } from '../model/volume.ts';
+import { REFUSED_BY, VOLUME_FINALIZER, Volumes, type Volume } from '../model/volume.ts';
 import type { Again, ControllerPorts } from './ports.ts';
 
 type Of<S extends VolumeStep['step']> = Extract<VolumeStep, { step: S }>;
 
 export class VolumeController {
   readonly #ports: ControllerPorts;
+  /** Placed a moment ago, by name: the watch may not have told of it, and several are placed at once. */
+  readonly #placed = new Map<string, Stored<Volume>>();
   readonly #acts: { [S in VolumeStep['step']]: (volume: Stored<Volume>, step: Of<S>) => Promise<Again> };
 
   constructor(ports: ControllerPorts) {
@@ -24,6 +27,7 @@ export class VolumeController {
           (volume.metadata.finalizers ?? []).filter((one) => one !== VOLUME_FINALIZER),
         ),
       place: (volume, step) => this.#place(volume, step),
+      withdraw: (volume, step) => this.#withdraw(volume, step),
       order: (volume, { copy, entry }) => this.#status(volume, { copies: { [copy]: entry } }),
       tell: (volume, step) => this.#tell(volume, step),
     };
@@ -36,7 +40,7 @@ export class VolumeController {
     if (!volume) return undefined;
     const step = nextVolumeStep({
       volume,
-      nodes: known.nodes(),
+      nodes: lessPromised(known.nodes(), this.#volumes(name)),
       moves: known.moves().filter((move) => move.spec.volume === name && isUnfinished(move)).length,
     });
     crash(`before:${step.step}`);
@@ -52,9 +56,38 @@ export class VolumeController {
     return { again: 0 };
   }
 
-  async #place(volume: Stored<Volume>, { node, copy, pool, epoch }: Of<'place'>): Promise<Again> {
-    await this.#ports.client.replace(Volumes, { ...volume, spec: { ...volume.spec, node, copy, pool, epoch } });
-    this.#ports.tell(volume, 'Normal', 'VolumePlaced', `volume ${volume.metadata.name} goes to pool ${pool} of node ${node}`);
+  /** All others, as they are known or as they were just written. */
+  #volumes(but: string): Stored<Volume>[] {
+    const known = new Map(this.#ports.known.volumes().map((volume) => [volume.metadata.name, volume]));
+    for (const [name, { metadata, spec }] of this.#placed) {
+      const seen = known.get(name);
+      if (seen?.metadata.uid !== metadata.uid || (seen.spec.epoch ?? 0) >= (spec.epoch ?? 0)) this.#placed.delete(name);
+    }
+    return [...new Map([...known, ...this.#placed]).values()].filter(({ metadata }) => metadata.name !== but);
+  }
+
+  /** Remembered before it is written: nobody else is to be promised the same room meanwhile. */
+  async #place(volume: Stored<Volume>, { node, copy, pool, epoch, refusedBy }: Of<'place'>): Promise<Again> {
+    const { name } = volume.metadata;
+    const asked = refusedBy === undefined ? {} : { [REFUSED_BY]: refusedBy.join(',') };
+    const metadata = { ...volume.metadata, annotations: { ...volume.metadata.annotations, ...asked } };
+    const placed = { ...volume, metadata, spec: { ...volume.spec, node, copy, pool, epoch } };
+    this.#placed.set(name, placed);
+    try {
+      await this.#ports.client.replace(Volumes, placed);
+    } catch (error) {
+      this.#placed.delete(name);
+      throw error;
+    }
+    this.#ports.tell(volume, 'Normal', 'VolumePlaced', `volume ${name} goes to pool ${pool} of node ${node}`);
+    return { again: 0 };
+  }
+
+  async #withdraw(volume: Stored<Volume>, { epoch, refusedBy }: Of<'withdraw'>): Promise<Again> {
+    const { node, copy: _copy, ...spec } = volume.spec;
+    const annotations = { ...volume.metadata.annotations, [REFUSED_BY]: refusedBy.join(',') };
+    await this.#ports.client.replace(Volumes, { ...volume, metadata: { ...volume.metadata, annotations }, spec: { ...spec, epoch } });
+    this.#ports.tell(volume, 'Normal', 'VolumeWithdrawn', `node ${node} has no room for volume ${volume.metadata.name}; another is asked`);
     return { again: 0 };
   }
 

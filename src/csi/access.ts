@@ -1,5 +1,5 @@
 // What a volume is to be used as: filesystem or block, and by how many. A Flock volume is on one node, whoever asks.
-import { FILESYSTEMS, type Filesystem, type Volume, type VolumeSpec } from '../model/volume.ts';
+import { FILESYSTEMS, USUAL_FILESYSTEM, type Filesystem, type Volume, type VolumeSpec } from '../model/volume.ts';
 import { invalid } from './errors.ts';
 import { VolumeCapability_AccessMode_Mode as Mode, type VolumeCapability } from './generated/csi.ts';
 
@@ -66,7 +66,7 @@ export function commonAccess(capabilities: readonly VolumeCapability[]): Access 
 export function whyNotUsed({ metadata, spec }: Volume, access: Access): string | null {
   const mode = spec.volumeMode ?? 'Filesystem';
   if (mode !== access.volumeMode) return `volume ${metadata.name} is of mode ${mode}, not ${access.volumeMode}`;
-  const filesystem = spec.filesystem ?? 'ext4';
+  const filesystem = spec.filesystem ?? USUAL_FILESYSTEM;
   if (access.filesystem !== undefined && access.filesystem !== filesystem)
     return `volume ${metadata.name} has ${filesystem}, not ${access.filesystem}`;
   return null;

@@ -2,11 +2,11 @@
 import type { Client } from '../api/client.ts';
 import { listAll } from '../api/list-all.ts';
 import { onlyPool, whyNot, type Need } from '../decide/placement.ts';
-import { SMALLEST } from '../host/format.ts';
+import { SMALLEST } from '../decide/filesystem-size.ts';
 import type { Stored } from '../model/meta.ts';
 import { nodeName } from '../model/names.ts';
 import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
-import type { Filesystem } from '../model/volume.ts';
+import { USUAL_FILESYSTEM, type Filesystem } from '../model/volume.ts';
 import { commonAccess } from './access.ts';
 import type { GetCapacityRequest, GetCapacityResponse, VolumeCapability } from './generated/csi.ts';
 import { NODE_KEY } from './names.ts';
@@ -14,7 +14,7 @@ import { parametersOf } from './parameters.ts';
 
 export async function capacityOf(client: Client, asked: GetCapacityRequest): Promise<GetCapacityResponse> {
   const { spec } = parametersOf(asked.parameters);
-  const filesystem = filesystemOf(asked.volumeCapabilities, spec.filesystem ?? 'ext4');
+  const filesystem = filesystemOf(asked.volumeCapabilities, spec.filesystem ?? USUAL_FILESYSTEM);
   const { items: nodes } = await listAll(client, StorageNodes);
   const minimumVolumeSize = filesystem === null ? undefined : SMALLEST[filesystem];
   const pool = spec.pool ?? onlyPool(nodes);

@@ -3,9 +3,9 @@
 import { status } from '@grpc/grpc-js';
 import type { Client } from '../api/client.ts';
 import { listAll } from '../api/list-all.ts';
-import { copiesOf, isDeleting, type Why } from '../decide/observed.ts';
+import { SMALLEST } from '../decide/filesystem-size.ts';
+import { isDeleting, servedCopy, type Why } from '../decide/observed.ts';
 import { onlyPool, place, whyNot } from '../decide/placement.ts';
-import { SMALLEST } from '../host/format.ts';
 import { isReason } from '../model/errors.ts';
 import { GROUP_VERSION, type Stored } from '../model/meta.ts';
 import { nodeName } from '../model/names.ts';
@@ -174,6 +174,6 @@ function madeOf(ordered: Stored<Volume>, seen: Stored<Volume> | null): { volume:
 
 /** What keeps it from being made, unless that may go away by itself. */
 function whyNever(volume: Volume): Why | null {
-  const why = copiesOf(volume)[volume.spec.copy ?? '']?.obstacle ?? volume.status?.obstacle;
+  const why = servedCopy(volume)?.obstacle ?? volume.status?.obstacle;
   return why && codeOfObstacle(why.reason) !== null ? why : null;
 }

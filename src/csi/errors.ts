@@ -46,7 +46,7 @@ const isFlockReason = (reason: string): reason is Reason => Object.hasOwn(CODES,
 /** What an obstacle of a record means to who asked for the volume; null: it may go away by itself, wait on. */
 export function codeOfObstacle(reason: string): status | null {
   if (NOT_HERE.has(reason)) return status.RESOURCE_EXHAUSTED;
-  if (reason === 'PoolNeeded') return status.INVALID_ARGUMENT;
+  if (reason === 'PoolNeeded' || reason === 'TooSmall') return status.INVALID_ARGUMENT;
   if (!isFlockReason(reason)) return null;
   return GOES_AWAY.has(CODES[reason]) ? null : CODES[reason];
 }

@@ -2,7 +2,7 @@
 // call to the node afterwards proves it.
 import { status } from '@grpc/grpc-js';
 import type { Client } from '../api/client.ts';
-import { copiesOf, isDeleting } from '../decide/observed.ts';
+import { isDeleting, servedCopy } from '../decide/observed.ts';
 import type { Stored } from '../model/meta.ts';
 import { parseSize } from '../model/quantity.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
@@ -60,7 +60,7 @@ function grownTo(name: string, seen: Stored<Volume> | null, wanted: bigint): big
   if (!seen || isDeleting(seen)) throw new Refused(status.NOT_FOUND, `volume ${name} was deleted`);
   const size = sizeOf(seen) ?? 0n;
   if (size >= wanted) return size;
-  const obstacle = copiesOf(seen)[seen.spec.copy ?? '']?.obstacle;
+  const obstacle = servedCopy(seen)?.obstacle;
   if (obstacle?.reason === 'NoSpace') throw new Refused(status.RESOURCE_EXHAUSTED, obstacle.message);
   return null;
 }

@@ -1,7 +1,7 @@
 // Records as calls look them up, with the protocol's own refusals; and what orchestrators are told of a volume.
 import { status } from '@grpc/grpc-js';
 import type { Client } from '../api/client.ts';
-import { copiesOf } from '../decide/observed.ts';
+import { servedCopy } from '../decide/observed.ts';
 import { isReason } from '../model/errors.ts';
 import type { Stored } from '../model/meta.ts';
 import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
@@ -34,7 +34,7 @@ export const unitOf = (node: StorageNode | null, pool: string): bigint => BigInt
 
 /** The real size of the copy that may be served, bytes; undefined: it is not made. */
 export function sizeOf(volume: Volume): bigint | undefined {
-  const copy = copiesOf(volume)[volume.spec.copy ?? ''];
+  const copy = servedCopy(volume);
   return copy?.created && copy.size !== undefined ? BigInt(copy.size) : undefined;
 }
 

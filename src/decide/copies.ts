@@ -16,6 +16,7 @@ import {
   isFencing,
   isUnfinished,
   phaseOf,
+  servedCopy,
   type Why,
   isRecordBehind,
   whyRestored,
@@ -166,7 +167,7 @@ function reservation(id: string, entry: CopyStatus, volume: Stored<Volume>, move
   return { ...create(id, entry, volume), size: sourceSize(volume), role: 'incoming', moveUid: move.metadata.uid };
 }
 
-const sourceSize = (volume: Volume): bigint => BigInt(copiesOf(volume)[volume.spec.copy ?? '']?.size ?? 0);
+const sourceSize = (volume: Volume): bigint => BigInt(servedCopy(volume)?.size ?? 0);
 
 const create = (copy: string, { pool }: CopyStatus, volume: Volume): { step: 'create'; copy: string; pool: string; epoch: number } => ({
   step: 'create',
@@ -339,7 +340,9 @@ function unnamed(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): Co
   }
 }
 
-function superseded(volume: Stored<Volume>, copy: CopyOnDisk): CopyStep {
+function superseded(volume: Stored<Volume>, copy: CopyOnDisk): CopyStep | null {
+  // Taken back because this node had no room, and it was made just before: the controller hears of it and leaves the volume here.
+  if (volume.spec.copy === undefined && copy.label.role === 'active') return null;
   if (copy.label.epoch === volume.spec.epoch)
     return blocked(
       copy.id,

@@ -5,7 +5,7 @@ import type { Move, MovePhase, MoveStatus } from '../model/move.ts';
 import { durationMs } from '../model/names.ts';
 import { humanBytes, parseQuantity } from '../model/quantity.ts';
 import type { StorageNode } from '../model/storage-node.ts';
-import type { CopyStatus, Volume } from '../model/volume.ts';
+import { filesystemOf, type CopyStatus, type Volume } from '../model/volume.ts';
 import {
   asksToCancel,
   copiesOf,
@@ -17,9 +17,10 @@ import {
   isRecordBehind,
   whyRestored,
   phaseOf,
+  servedCopy,
   type Why,
 } from './observed.ts';
-import { whyNot } from './placement.ts';
+import { whyNot, type Need } from './placement.ts';
 
 export interface MoveSeen {
   move: Stored<Move>;
@@ -123,7 +124,7 @@ function pending(seen: MoveSeen): MoveStep {
 function placeOf(volume: Volume): { node: string; copy: string; epoch: number; pool: string } | null {
   const { node, copy, epoch, pool } = volume.spec;
   if (!node || !copy || epoch === undefined || !pool) return null;
-  return copiesOf(volume)[copy]?.role === 'active' ? { node, copy, epoch, pool } : null;
+  return servedCopy(volume)?.role === 'active' ? { node, copy, epoch, pool } : null;
 }
 
 function pendingOn(seen: MoveSeen, volume: Stored<Volume>): MoveStep | null {
@@ -145,12 +146,12 @@ function pendingOn(seen: MoveSeen, volume: Stored<Volume>): MoveStep | null {
   return null;
 }
 
-function needOf(volume: Volume, target: string): { pool: string; size: bigint; filesystem: string | null } {
-  const size = BigInt(copiesOf(volume)[volume.spec.copy ?? '']?.size ?? 0);
+function needOf(volume: Volume, target: string): Need {
+  const size = BigInt(servedCopy(volume)?.size ?? 0);
   return {
     pool: volume.spec.pool ?? '',
     size: reusableCopy(volume, target) ? 0n : size,
-    filesystem: volume.spec.volumeMode === 'Block' ? null : (volume.spec.filesystem ?? 'ext4'),
+    filesystem: filesystemOf(volume.spec),
   };
 }
 

@@ -28,6 +28,8 @@ export const isCopying = (move: Move): boolean =>
 export const isFencing = (move: Move): boolean => FENCED.includes(phaseOf(move));
 
 export const copiesOf = (volume: Volume): { [copy: string]: CopyStatus } => volume.status?.copies ?? {};
+/** What is reported of the copy that may be served. */
+export const servedCopy = (volume: Volume): CopyStatus | undefined => copiesOf(volume)[volume.spec.copy ?? ''];
 /**
  * A node reports a copy whose own label is of a later epoch than the record: the record was rolled back, and what it names may not be the
  * newest. No swap may build on it.

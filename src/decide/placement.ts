@@ -1,63 +1,114 @@
 // Where a volume may lie: one judgement for new volumes and for the targets of moves. Pure.
 import type { Stored } from '../model/meta.ts';
-import { humanBytes } from '../model/quantity.ts';
-import type { StorageNode } from '../model/storage-node.ts';
-import { isDeleting, isReady, type Why } from './observed.ts';
+import { humanBytes, parseSize } from '../model/quantity.ts';
+import type { PoolStatus, StorageNode } from '../model/storage-node.ts';
+import type { Filesystem, Volume } from '../model/volume.ts';
+import { copiesOf, isDeleting, isReady, servedCopy, type Why } from './observed.ts';
 
 export interface Need {
   pool: string;
   /** Bytes; 0n when the node holds a copy that will be used again. */
   size: bigint;
   /** null: raw block. */
-  filesystem: string | null;
+  filesystem: Filesystem | null;
 }
+
+/** Why a node cannot take it. Said of one node or of several that are refused for the same cause. */
+interface Refusal {
+  reason: string;
+  says: (who: string) => string;
+  /** What of the cause differs from node to node, bytes: the largest is told. */
+  room?: bigint;
+}
+
+const refusal = (reason: string, says: (who: string) => string): Refusal => ({ reason, says });
 
 /** Why this node cannot take it, or null when it can. */
 export function whyNot(name: string, node: StorageNode | null, need: Need): Why | null {
-  if (!node) return { reason: 'UnknownNode', message: `there is no node "${name}"; flockctl node list shows the nodes` };
-  if (isDeleting(node)) return { reason: 'NodeRemoved', message: `node ${name} is being removed; choose another node` };
-  if (!isReady(node))
-    return { reason: 'NodeNotReady', message: `the agent of node ${name} does not answer; start it, or choose another node` };
-  if (node.spec?.unschedulable) return { reason: 'NodeUnschedulable', message: `node ${name} takes no new volumes (spec.unschedulable)` };
-  return whyNotPool(name, node, need) ?? whyNotFilesystem(name, node, need.filesystem);
+  const found = node
+    ? refusalOf(node, need)
+    : refusal('UnknownNode', () => `there is no node "${name}"; flockctl node list shows the nodes`);
+  return found && { reason: found.reason, message: found.says(`node ${name}`) };
 }
 
-function whyNotPool(name: string, node: StorageNode, need: Need): Why | null {
+function refusalOf(node: StorageNode, need: Need): Refusal | null {
+  if (isDeleting(node)) return refusal('NodeRemoved', (who) => `${who} is being removed; choose another node`);
+  if (!isReady(node)) return refusal('NodeNotReady', (who) => `the agent of ${who} does not answer; start it, or choose another node`);
+  if (node.spec?.unschedulable) return refusal('NodeUnschedulable', (who) => `${who} takes no new volumes (spec.unschedulable)`);
+  return refusalOfPool(node, need) ?? refusalOfFilesystem(node, need.filesystem);
+}
+
+function refusalOfPool(node: StorageNode, need: Need): Refusal | null {
   const pools = node.status?.pools ?? {};
   const pool = pools[need.pool];
-  if (!pool)
-    return { reason: 'NoPool', message: `node ${name} has no pool "${need.pool}"; it has ${Object.keys(pools).join(', ') || 'none'}` };
-  if (!pool.healthy)
-    return { reason: 'PoolUnhealthy', message: `pool ${need.pool} of node ${name}: ${pool.obstacle?.message ?? 'not usable now'}` };
-  if (pool.free !== undefined && BigInt(pool.free) < need.size)
-    return {
-      reason: 'NoSpace',
-      message: `pool ${need.pool} of node ${name} has room for ${humanBytes(BigInt(pool.free))}, ${humanBytes(need.size)} are needed; free some, or choose another node`,
-    };
-  return null;
+  const others = Object.keys(pools).toSorted().join(', ');
+  if (!pool) return refusal('NoPool', (who) => `${who} has no pool "${need.pool}"; it has ${others || 'none'}`);
+  const unusable = pool.obstacle?.message ?? 'not usable now';
+  if (!pool.healthy) return refusal('PoolUnhealthy', (who) => `pool ${need.pool} of ${who}: ${unusable}`);
+  return fits(pool, need.size) ? null : withoutRoom(BigInt(pool.free ?? 0), need);
 }
 
-function whyNotFilesystem(name: string, node: StorageNode, filesystem: string | null): Why | null {
+const fits = ({ free }: PoolStatus, size: bigint): boolean => free === undefined || BigInt(free) >= size;
+
+const withoutRoom = (room: bigint, { pool, size }: Need): Refusal => ({
+  reason: 'NoSpace',
+  room,
+  says: (who) =>
+    `pool ${pool} of ${who} has room for ${humanBytes(room)}, ${humanBytes(size)} are needed; free some, or choose another node`,
+});
+
+function refusalOfFilesystem(node: StorageNode, filesystem: Filesystem | null): Refusal | null {
   if (filesystem === null || node.status?.canMount === false || (node.status?.filesystems ?? []).includes(filesystem)) return null;
-  return { reason: 'NoFilesystem', message: `node ${name} cannot mount ${filesystem}: its kernel or its tools lack it` };
+  return refusal('NoFilesystem', (who) => `${who} cannot mount ${filesystem}: its kernel or its tools lack it`);
 }
 
-/** The node with the most room among those that can take it; when none can, why each cannot. */
-export function place(nodes: readonly Stored<StorageNode>[], need: Need): { node: string } | Why {
+/**
+ * The node with the most room among those that can take it; when none can, why each cannot. `refusedBy`: nodes that were asked before and
+ * said no.
+ */
+export function place(nodes: readonly Stored<StorageNode>[], need: Need, refusedBy: readonly string[] = []): { node: string } | Why {
   const judged = nodes.map((node) => ({
     name: node.metadata.name,
     free: freeOf(node, need.pool),
-    refusal: whyNot(node.metadata.name, node, need),
+    refusal: refusalOf(node, need) ?? (refusedBy.includes(node.metadata.name) ? REFUSED : null),
   }));
   const [best] = judged
-    .filter(({ refusal }) => refusal === null)
-    .toSorted((one, other) => (one.free < other.free ? 1 : one.free > other.free ? -1 : 0));
+    .filter((each) => each.refusal === null)
+    .toSorted((one, other) => (one.free < other.free ? 1 : one.free > other.free ? -1 : byName(one.name, other.name)));
   if (best) return { node: best.name };
   if (judged.length === 0) return { reason: 'NoNode', message: 'no node has registered yet; start an agent' };
-  return { reason: 'NoNode', message: `no node can take it: ${judged.map(({ refusal }) => refusal?.message).join('; ')}` };
+  const refusals = judged.flatMap(({ name, refusal: why }) => (why === null ? [] : [{ name, refusal: why }]));
+  return { reason: 'NoNode', message: `no node can take it: ${allOf(refusals)}` };
 }
 
+const REFUSED = refusal('Refused', (who) => `${who} was asked and had no room`);
+
 const freeOf = (node: StorageNode, pool: string): bigint => BigInt(node.status?.pools?.[pool]?.free ?? 0);
+
+/** node-10 comes after node-9. */
+const byName = (one: string, other: string): number => one.localeCompare(other, 'en', { numeric: true });
+
+/** More than a person reads; and a record's message has a limit. */
+const MOST_CAUSES = 5;
+const MOST_NODES = 8;
+
+/** Each cause once, with the nodes it is true of, in the nodes' order. */
+function allOf(refusals: readonly { name: string; refusal: Refusal }[]): string {
+  const sorted = refusals.toSorted((one, other) => byName(one.name, other.name));
+  const causes = [...Map.groupBy(sorted, ({ refusal: { reason, room, says } }) => (room === undefined ? says('') : reason)).values()];
+  const told = causes.slice(0, MOST_CAUSES).map((group) => widest(group).says(namesOf(group.map(({ name }) => name))));
+  const untold = causes.slice(MOST_CAUSES).flat().length;
+  return [...told, ...(untold > 0 ? [`and ${untold} more, for other causes`] : [])].join('; ');
+}
+
+const widest = (group: readonly { refusal: Refusal }[]): Refusal =>
+  group.map((each) => each.refusal).reduce((best, each) => ((each.room ?? 0n) > (best.room ?? 0n) ? each : best));
+
+function namesOf(names: readonly string[]): string {
+  if (names.length === 1) return `node ${names[0]}`;
+  const more = names.length - MOST_NODES;
+  return `each of ${names.slice(0, MOST_NODES).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+}
 
 /** The only pool of the cluster, when there is just one. */
 export function onlyPool(nodes: readonly StorageNode[]): string | Why {
@@ -67,4 +118,49 @@ export function onlyPool(nodes: readonly StorageNode[]): string | Why {
   return names.length === 1
     ? first
     : { reason: 'PoolNeeded', message: `the cluster has several pools (${names.join(', ')}): name one in spec.pool` };
+}
+
+/** Room that was given away and is in no node's report yet: the agent reports its pools before it reports a copy as created. */
+interface Promised {
+  node: string;
+  pool: string;
+  size: bigint;
+}
+
+/**
+ * The nodes with what their pools have promised taken off their room. A copy that its node refused for lack of room promises nothing: it
+ * would keep others out for which there is room.
+ */
+export function lessPromised(nodes: readonly Stored<StorageNode>[], volumes: readonly Volume[]): Stored<StorageNode>[] {
+  const promised = Map.groupBy(volumes.flatMap(promisedOf), ({ node, pool }) => `${node}/${pool}`);
+  return nodes.map((node) => {
+    const pools = Object.entries(node.status?.pools ?? {}).map(([name, pool]) => {
+      const taken = (promised.get(`${node.metadata.name}/${name}`) ?? []).reduce((sum, { size }) => sum + size, 0n);
+      return [name, taken === 0n ? pool : lessened(pool, taken)] as const;
+    });
+    return { ...node, status: { ...node.status, pools: Object.fromEntries(pools) } };
+  });
+}
+
+function lessened(pool: PoolStatus, taken: bigint): PoolStatus {
+  if (pool.free === undefined) return pool;
+  const left = BigInt(pool.free) - taken;
+  return { ...pool, free: String(left > 0n ? left : 0n) };
+}
+
+function promisedOf(volume: Volume): Promised[] {
+  const { node, pool, copy, size } = volume.spec;
+  const served = servedCopy(volume);
+  const own = copy && node && pool && !served ? [{ node, pool, size: parseSize(size) }] : [];
+  const ordered = Object.entries(copiesOf(volume)).filter(
+    ([, entry]) => entry.role === 'ordered' && !entry.created && entry.obstacle?.reason !== 'NoSpace',
+  );
+  return [
+    ...own,
+    ...ordered.map(([id, entry]) => ({
+      node: entry.node,
+      pool: entry.pool,
+      size: id === copy ? parseSize(size) : BigInt(served?.size ?? 0),
+    })),
+  ];
 }

@@ -1,11 +1,10 @@
-// The controller's next step of a Volume, and where it may lie: a line a case.
+// The controller's next step of a Volume: a line a case.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { VOLUME_FINALIZER } from '../model/volume.ts';
+import { REFUSED_BY, VOLUME_FINALIZER } from '../model/volume.ts';
 import { VOLUME_UID } from '../testing/labels.ts';
 import { aNewVolume, anEntry, aNode, aVolume, dying, GIBI, SOURCE_COPY, TARGET_COPY } from '../testing/records.ts';
 import { copyIdFrom, isNew, saysSame, withSince } from './observed.ts';
-import { onlyPool, place, whyNot, type Need } from './placement.ts';
 import { nextVolumeStep, type VolumeSeen, type VolumeStep } from './volumes.ts';
 
 const nodes = [aNode('node-1'), aNode('node-2', { pool: { free: String(20 * 2 ** 30) } })];
@@ -16,21 +15,22 @@ const tell = (phase: string, obstacle: { reason: string; message: string } | nul
   step: 'tell',
   summary: { phase: phase as 'Pending', obstacle, ...(capacity === undefined ? {} : { capacity }) },
 });
-const placed = (node: string): VolumeStep => ({ step: 'place', node, copy: copyIdFrom(VOLUME_UID), pool: 'local', epoch: 1 });
+const named = (node: string): VolumeStep => ({ step: 'place', node, copy: copyIdFrom(VOLUME_UID), pool: 'local', epoch: 1 });
+const placed = (node: string): VolumeStep => ({ ...named(node), refusedBy: [] }) as VolumeStep;
 const SILENT = { reason: 'NodeNotReady', message: 'the agent of node node-1 does not answer' };
 const silent = [aNode('node-1', { ready: false }), aNode('node-2')];
 
 const cases: [string, VolumeStep, VolumeStep][] = [
   ['a new volume is adopted before anything else', see(aNewVolume()), { step: 'adopt' }],
   ['it goes to the node with the most room', see(aNewVolume(adopted)), placed('node-2')],
-  ['it goes where its maker said', see(aNewVolume({ ...adopted, spec: { node: 'node-1' } })), placed('node-1')],
+  ['it goes where its maker said', see(aNewVolume({ ...adopted, spec: { node: 'node-1' } })), named('node-1')],
   ['its pool may be named', see(aNewVolume({ ...adopted, spec: { pool: 'local' } })), placed('node-2')],
   [
     'a pool that is nowhere is an obstacle, for every node',
     see(aNewVolume({ ...adopted, spec: { pool: 'fast' } })),
     tell('Pending', {
       reason: 'NoNode',
-      message: 'no node can take it: node node-1 has no pool "fast"; it has local; node node-2 has no pool "fast"; it has local',
+      message: 'no node can take it: each of node-1, node-2 has no pool "fast"; it has local',
     }),
   ],
   [
@@ -126,43 +126,75 @@ const cases: [string, VolumeStep, VolumeStep][] = [
 ];
 for (const [sentence, step, expected] of cases) test(`Volume: ${sentence}`, () => assert.deepEqual(step, expected));
 
+const NO_ROOM = { reason: 'NoSpace', message: 'pool local has room for 1 KiB' };
+const NEW = aNewVolume({ spec: { node: 'node-1', pool: 'local', copy: SOURCE_COPY, epoch: 1 } });
+const refusing = (refusedBy: string | null, change: Partial<ReturnType<typeof anEntry>> = {}): VolumeSeen['volume'] => ({
+  ...NEW,
+  metadata: { ...NEW.metadata, ...adopted.meta, ...(refusedBy === null ? {} : { annotations: { [REFUSED_BY]: refusedBy } }) },
+  status: { copies: { [SOURCE_COPY]: { node: 'node-1', pool: 'local', role: 'ordered', obstacle: NO_ROOM, ...change } } },
+});
+const withdrawn = (change: Parameters<typeof anEntry>[0] | null): VolumeSeen['volume'] =>
+  aVolume({
+    spec: { node: undefined, copy: undefined, epoch: 2 } as object,
+    copies: change === null ? {} : { [SOURCE_COPY]: anEntry(change) },
+    meta: { ...adopted.meta, annotations: { [REFUSED_BY]: 'node-1' } },
+    status: { capacity: undefined, phase: 'Pending' } as object,
+  });
+const third = [...nodes, aNode('node-3')];
+
+const refusals: [string, VolumeStep, VolumeStep][] = [
+  ['its node refused and another has room: it is taken back', see(refusing('')), { step: 'withdraw', epoch: 2, refusedBy: ['node-1'] }],
+  ['a node that was named is kept, whatever it says', see(refusing(null)), tell('Pending', NO_ROOM)],
+  ['no other has room: it stays, and says why', see(refusing(''), { nodes: nodes.slice(0, 1) }), tell('Pending', NO_ROOM)],
+  ['whoever refused is not asked again', see(refusing('node-2')), tell('Pending', NO_ROOM)],
+  ['a third is asked', see(refusing('node-2'), { nodes: third }), { step: 'withdraw', epoch: 2, refusedBy: ['node-2', 'node-1'] }],
+  [
+    'another obstacle is no refusal',
+    see(refusing('', { obstacle: { reason: 'Unavailable', message: 'x' } })),
+    tell('Pending', { reason: 'Unavailable', message: 'x' }),
+  ],
+  [
+    'taken back, it waits for the word of the node that was asked',
+    see(withdrawn({ role: 'ordered', created: false })),
+    tell('Pending', {
+      reason: 'Withdrawn',
+      message: 'node node-1 had no room; it is placed elsewhere once that node says that it made nothing',
+    }),
+  ],
+  [
+    'nothing was made: another is chosen',
+    see(withdrawn(null)),
+    { step: 'place', node: 'node-2', copy: copyIdFrom(VOLUME_UID), pool: 'local', epoch: 3, refusedBy: ['node-1'] },
+  ],
+  [
+    'it was made after all: it stays there',
+    see(withdrawn({})),
+    { step: 'place', node: 'node-1', copy: SOURCE_COPY, pool: 'local', epoch: 3 },
+  ],
+];
+for (const [sentence, step, expected] of refusals) test(`a refused volume: ${sentence}`, () => assert.deepEqual(step, expected));
+
+test('a size too small for its filesystem is an obstacle that names the smallest', () => {
+  const step = see(aNewVolume({ ...adopted, spec: { size: '10Mi', filesystem: 'xfs' } }));
+  assert.deepEqual(
+    step,
+    tell('Pending', {
+      reason: 'TooSmall',
+      message:
+        '10.0 MiB are too small for xfs: it needs at least 300Mi; make it larger (flockctl volume grow db SIZE), or delete it (flockctl volume delete db)',
+    }),
+  );
+});
+
 test('P-03: a repeated step places and orders the very same copy', () => {
   const volume = aNewVolume({ ...adopted, spec: { size: '1.5Gi' } });
   assert.deepEqual(see(volume), see(structuredClone(volume)));
   assert.deepEqual(see(volume), placed('node-2'));
 });
 
-test('an epoch that is there is kept when a volume is placed', () => {
+test('an epoch that is there is raised when a volume is placed: node and copy change only with it', () => {
   const step = see(aNewVolume({ ...adopted, spec: { epoch: 7 } }));
-  assert.equal(step.step === 'place' && step.epoch, 7);
-});
-
-const need: Need = { pool: 'local', size: 2n ** 30n, filesystem: 'ext4' };
-const refused: [string, Parameters<typeof aNode>[1], Partial<Need>, string | undefined][] = [
-  ['room enough', {}, {}, undefined],
-  ['a silent agent', { ready: false }, {}, 'NodeNotReady'],
-  ['a node that takes nothing new', { spec: { unschedulable: true } }, {}, 'NodeUnschedulable'],
-  ['a node without the pool', {}, { pool: 'fast' }, 'NoPool'],
-  ['a pool that is not well', { pool: { healthy: false, obstacle: { reason: 'X', message: 'other mount' } } }, {}, 'PoolUnhealthy'],
-  ['a full pool', { pool: { free: '1' } }, {}, 'NoSpace'],
-  ['a full pool that holds the copy already', { pool: { free: '0' } }, { size: 0n }, undefined],
-  ['just room enough', { pool: { free: GIBI } }, {}, undefined],
-  ['a kernel without the filesystem', {}, { filesystem: 'btrfs' }, 'NoFilesystem'],
-  ['a node that cannot mount at all', { status: { canMount: false, filesystems: [] } }, {}, undefined],
-  ['a raw volume', { status: { filesystems: [] } }, { filesystem: null }, undefined],
-];
-for (const [what, node, more, reason] of refused)
-  test(`placement judges ${what}: ${reason ?? 'fits'}`, () =>
-    assert.equal(whyNot('node-1', aNode('node-1', node), { ...need, ...more })?.reason, reason));
-
-test('placement is the same whenever it is asked, also among equals', () => {
-  const equals = [aNode('node-1'), aNode('node-2')];
-  assert.deepEqual(place(equals, need), { node: 'node-1' });
-  assert.deepEqual(place([], need), { reason: 'NoNode', message: 'no node has registered yet; start an agent' });
-});
-
-test('the only pool is taken when there is just one', () => {
-  assert.equal(onlyPool(nodes), 'local');
+  assert.equal(step.step === 'place' && step.epoch, 8);
 });
 
 test('an obstacle keeps the time since when it stands', () => {

@@ -2,12 +2,14 @@
 import type { Stored } from '../model/meta.ts';
 import { parseSize } from '../model/quantity.ts';
 import type { StorageNode } from '../model/storage-node.ts';
-import { VOLUME_FINALIZER, type CopyStatus, type Volume, type VolumeStatus } from '../model/volume.ts';
-import { copiesOf, copyIdFrom, isDeleting, isPublished, isReady, saysSame, type Why, whyRestored } from './observed.ts';
-import { onlyPool, place, whyNot } from './placement.ts';
+import { filesystemOf, REFUSED_BY, VOLUME_FINALIZER, type CopyStatus, type Volume, type VolumeStatus } from '../model/volume.ts';
+import { whyTooSmall } from './filesystem-size.ts';
+import { copiesOf, copyIdFrom, isDeleting, isPublished, isReady, saysSame, servedCopy, type Why, whyRestored } from './observed.ts';
+import { onlyPool, place, whyNot, type Need } from './placement.ts';
 
 export interface VolumeSeen {
   volume: Stored<Volume>;
+  /** With what was promised already taken off their room. */
   nodes: readonly Stored<StorageNode>[];
   /** Unfinished moves of it. */
   moves: number;
@@ -18,7 +20,9 @@ type Summary = Pick<VolumeStatus, 'phase' | 'capacity'> & { obstacle: Why | null
 export type VolumeStep =
   | { step: 'adopt' }
   /** A compare-and-swap of the spec; the copy is ordered afterwards. */
-  | { step: 'place'; node: string; copy: string; pool: string; epoch: number }
+  | { step: 'place'; node: string; copy: string; pool: string; epoch: number; refusedBy?: readonly string[] }
+  /** A compare-and-swap of the spec: no node, and nodes that are not to be asked again. */
+  | { step: 'withdraw'; epoch: number; refusedBy: readonly string[] }
   | { step: 'order'; copy: string; entry: CopyStatus }
   | { step: 'tell'; summary: Summary }
   | { step: 'letGo' }
@@ -32,10 +36,10 @@ export function nextVolumeStep(seen: VolumeSeen): VolumeStep {
   const doubt = isMade(volume) ? null : whyRestored(volume);
   if (doubt) return tell(volume, { phase: 'Blocked', obstacle: doubt });
   if (volume.spec.copy === undefined) return placing(seen);
-  return unordered(volume) ?? tell(volume, summaryOf(seen));
+  return unordered(volume) ?? withdrawing(seen) ?? tell(volume, summaryOf(seen));
 }
 
-const isMade = (volume: Volume): boolean => copiesOf(volume)[volume.spec.copy ?? '']?.created === true;
+const isMade = (volume: Volume): boolean => servedCopy(volume)?.created === true;
 
 function leaving(seen: VolumeSeen, held: boolean): VolumeStep {
   if (!held) return { step: 'none' };
@@ -47,12 +51,67 @@ function placing(seen: VolumeSeen): VolumeStep {
   const { volume } = seen;
   const pool = volume.spec.pool ?? onlyPool(seen.nodes);
   if (typeof pool !== 'string') return tell(volume, { phase: 'Pending', obstacle: pool });
+  const need = needOf(volume, pool);
+  const small = tooSmall(volume, need);
+  if (small) return tell(volume, { phase: 'Pending', obstacle: small });
+  return afterWithdrawal(volume) ?? chosen(seen, need);
+}
+
+const needOf = ({ spec }: Volume, pool: string): Need => ({ pool, size: parseSize(spec.size), filesystem: filesystemOf(spec) });
+
+/** Placing a volume changes node and copy, and those change only together with the epoch. */
+const nextEpoch = ({ spec }: Volume): number => (spec.epoch ?? 0) + 1;
+
+function chosen(seen: VolumeSeen, need: Need): VolumeStep {
+  const { volume } = seen;
+  const { node } = volume.spec;
+  const refusedBy = refusalsOf(volume) ?? [];
+  const found = node === undefined ? place(seen.nodes, need, refusedBy) : pinned(seen, node, need);
+  if ('reason' in found) return tell(volume, { phase: 'Pending', obstacle: found });
   const copy = copyIdFrom(volume.metadata.uid);
-  const filesystem = volume.spec.volumeMode === 'Block' ? null : (volume.spec.filesystem ?? 'ext4');
-  const need = { pool, size: parseSize(volume.spec.size), filesystem };
-  const chosen = volume.spec.node === undefined ? place(seen.nodes, need) : pinned(seen, volume.spec.node, need);
-  if ('reason' in chosen) return tell(volume, { phase: 'Pending', obstacle: chosen });
-  return { step: 'place', node: chosen.node, copy, pool, epoch: Math.max(1, volume.spec.epoch ?? 0) };
+  const step = { step: 'place', node: found.node, copy, pool: need.pool, epoch: nextEpoch(volume) } as const;
+  return node === undefined ? { ...step, refusedBy } : step;
+}
+
+/** Nodes that refused a volume whose node the controller chose; null: it was named by who made the volume. */
+function refusalsOf({ metadata }: Volume): string[] | null {
+  const text = metadata.annotations?.[REFUSED_BY];
+  return text === undefined ? null : text.split(',').filter((name) => name !== '');
+}
+
+/** The node chosen first says that there is no room, nothing was made, and another has room: it is taken back and waits for that node's word. */
+function withdrawing(seen: VolumeSeen): VolumeStep | null {
+  const { volume } = seen;
+  const ordered = servedCopy(volume);
+  const before = refusalsOf(volume);
+  if (before === null || ordered?.role !== 'ordered' || ordered.created || ordered.obstacle?.reason !== 'NoSpace') return null;
+  const refusedBy = [...before, ordered.node];
+  if ('reason' in place(seen.nodes, needOf(volume, ordered.pool), refusedBy)) return null;
+  return { step: 'withdraw', epoch: nextEpoch(volume), refusedBy };
+}
+
+/** Until the node that refused has seen that it is not asked any more. When it had made the copy after all, the volume stays there. */
+function afterWithdrawal(volume: Stored<Volume>): VolumeStep | null {
+  const entries = Object.entries(copiesOf(volume));
+  const made = entries.find(([, entry]) => entry.created && entry.role === 'active');
+  if (made) {
+    const [copy, { node, pool }] = made;
+    return { step: 'place', node, copy, pool, epoch: nextEpoch(volume) };
+  }
+  const [asked] = entries.map(([, entry]) => entry);
+  if (!asked) return null;
+  const message = `node ${asked.node} had no room; it is placed elsewhere once that node says that it made nothing`;
+  return tell(volume, { phase: 'Pending', obstacle: { reason: 'Withdrawn', message } });
+}
+
+function tooSmall({ metadata }: Volume, { filesystem, size }: Need): Why | null {
+  const why = whyTooSmall(filesystem, size);
+  if (!why) return null;
+  const { name } = metadata;
+  return {
+    ...why,
+    message: `${why.message}; make it larger (flockctl volume grow ${name} SIZE), or delete it (flockctl volume delete ${name})`,
+  };
 }
 
 /** The agent makes a copy only where an entry orders it. A volume that was served before is never ordered anew: its copy is lost, not absent. */
@@ -61,13 +120,13 @@ function unordered({ spec, status }: Volume): VolumeStep | null {
   return { step: 'order', copy: spec.copy, entry: { node: spec.node, pool: spec.pool, role: 'ordered' } };
 }
 
-function pinned(seen: VolumeSeen, name: string, need: Parameters<typeof whyNot>[2]): { node: string } | Why {
+function pinned(seen: VolumeSeen, name: string, need: Need): { node: string } | Why {
   return whyNot(name, seen.nodes.find((node) => node.metadata.name === name) ?? null, need) ?? { node: name };
 }
 
 function summaryOf(seen: VolumeSeen): Summary {
   const { volume } = seen;
-  const copy = copiesOf(volume)[volume.spec.copy ?? ''];
+  const copy = servedCopy(volume);
   const obstacle = worst(seen);
   if (copy?.role !== 'active') return { phase: copy?.created && obstacle ? 'Blocked' : 'Pending', obstacle };
   const phase = isPublished(volume, volume.spec.copy ?? '') ? 'Published' : 'Available';
@@ -75,7 +134,7 @@ function summaryOf(seen: VolumeSeen): Summary {
 }
 
 function capacityOf(volume: Volume): { capacity?: string } {
-  const capacity = copiesOf(volume)[volume.spec.copy ?? '']?.size ?? volume.status?.capacity;
+  const capacity = servedCopy(volume)?.size ?? volume.status?.capacity;
   return capacity === undefined ? {} : { capacity };
 }
 
@@ -83,8 +142,7 @@ function capacityOf(volume: Volume): { capacity?: string } {
 function worst(seen: VolumeSeen): Why | null {
   const { volume } = seen;
   const copies = Object.values(copiesOf(volume));
-  const said =
-    copiesOf(volume)[volume.spec.copy ?? '']?.obstacle ?? (isDeleting(volume) ? copies.find((copy) => copy.obstacle)?.obstacle : undefined);
+  const said = servedCopy(volume)?.obstacle ?? (isDeleting(volume) ? copies.find((copy) => copy.obstacle)?.obstacle : undefined);
   if (said) return { reason: said.reason, message: said.message };
   const concerned = isDeleting(volume) ? copies : copies.filter(({ node }) => node === volume.spec.node);
   const silent = concerned.find((copy) => !isReady(seen.nodes.find((node) => node.metadata.name === copy.node) ?? null));

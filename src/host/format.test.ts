@@ -8,7 +8,8 @@ import { fakePrograms, temporaryDevice } from '../testing/devices.ts';
 import { needsRoot } from '../testing/folders.ts';
 import { readWhole } from './direct.ts';
 import { dataRanges } from './extents.ts';
-import { beFormatted, checkFilesystemSize } from './format.ts';
+import { checkFilesystemSize } from '../decide/filesystem-size.ts';
+import { beFormatted } from './format.ts';
 import { run } from './run.ts';
 
 const SIZE = 320n << 20n;

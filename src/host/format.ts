@@ -1,23 +1,13 @@
 // Making filesystems, and above all not making them: what record and label say decides, never what a probe failed to find. A filesystem
 // made here carries the label `flock`, so that one made just before a crash is told from somebody else's.
 import { open, stat } from 'node:fs/promises';
-import { FlockError, Invalid } from '../model/errors.ts';
-import { humanBytes } from '../model/quantity.ts';
+import { FlockError } from '../model/errors.ts';
 import type { Filesystem } from '../model/volume.ts';
 import { ifThere } from './files.ts';
 import { run } from './run.ts';
 
 const OUR_LABEL = 'flock';
 const MKFS_TIMEOUT = 600_000;
-
-/** Below these, in bytes, mkfs refuses, or makes something crippled. */
-export const SMALLEST: { readonly [F in Filesystem]: bigint } = { ext4: 8n << 20n, xfs: 300n << 20n, btrfs: 128n << 20n };
-
-/** Throws Invalid for a volume too small for its filesystem: asked before the volume is made. */
-export function checkFilesystemSize(filesystem: Filesystem, size: bigint): void {
-  const least = SMALLEST[filesystem];
-  if (size < least) throw new Invalid(`${humanBytes(size)} are too small for ${filesystem}: it needs at least ${humanBytes(least)}`);
-}
 
 interface Signature {
   type: string;

@@ -34,6 +34,8 @@ export type CopyStatus = Static<typeof CopyStatus>;
 
 export const FILESYSTEMS = ['ext4', 'xfs', 'btrfs'] as const;
 export type Filesystem = (typeof FILESYSTEMS)[number];
+/** What a volume gets that does not ask for one. */
+export const USUAL_FILESYSTEM: Filesystem = 'ext4';
 
 export const VolumeSpec = Type.Object({
   size: Type.String({
@@ -49,7 +51,7 @@ export const VolumeSpec = Type.Object({
     }),
   ),
   volumeMode: Type.Optional(Type.Enum(['Filesystem', 'Block'], { default: 'Filesystem' })),
-  filesystem: Type.Optional(Type.Enum([...FILESYSTEMS], { default: 'ext4' })),
+  filesystem: Type.Optional(Type.Enum([...FILESYSTEMS], { default: USUAL_FILESYSTEM })),
   allowedPause: Type.Optional(
     Type.String({ pattern: DURATION_PATTERN, maxLength: 40, description: 'Longest pause of the application that a move may cause (2s).' }),
   ),
@@ -82,8 +84,18 @@ export interface Volume extends ApiObject {
   status?: VolumeStatus;
 }
 
+/** What is to be on it; null: nothing, it is a raw block device. */
+export const filesystemOf = (spec: Pick<VolumeSpec, 'volumeMode' | 'filesystem'>): Filesystem | null =>
+  spec.volumeMode === 'Block' ? null : (spec.filesystem ?? USUAL_FILESYSTEM);
+
 /** Annotation: the record was restored from a backup, and whether its disks went on since is not known. A person takes it away. */
 export const RESTORED = 'flock.dev/restored';
+
+/**
+ * Annotation: the controller chose the node, by the pools' room, and may choose again as long as nothing was made. Says which nodes refused,
+ * separated by commas. Without it, who made the volume named the node.
+ */
+export const REFUSED_BY = 'flock.dev/refused-by';
 
 /** Held until no copy of the volume is reported by any node. */
 export const VOLUME_FINALIZER = 'flock.dev/copies';

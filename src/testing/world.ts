@@ -218,7 +218,7 @@ export class World {
     const { clock, log } = this;
     const ports = {
       client: this.#mortal(name, life, this.client, true),
-      known: { moves: this.#view(() => this.moves()), nodes: () => this.nodes() },
+      known: { moves: this.#view(() => this.moves()), nodes: () => this.nodes(), volumes: () => this.volumes() },
       caps: { ...DEFAULT_CAPS, ...this.#options.caps },
       clock,
       crash: this.#crash(name, life),
@@ -479,7 +479,7 @@ function agentOf(ports: AgentPorts, pool: Pool, life: Life, publications: Return
   };
   const transfers = new Transfers(ports, settings, () => undefined);
   const acts = new CopyActs(ports, { ...shared, transfers, publishing });
-  const reconciler = new VolumeReconciler(ports, { ...shared, acts });
+  const reconciler = new VolumeReconciler(ports, { ...shared, acts, roomChanged: async () => undefined });
   const authorize = authorizer(ports, { copies, lock });
   return { life, reconciler, publishing, transfers, copies, inventory: seen, pool, authorize };
 }
