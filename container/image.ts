@@ -39,7 +39,11 @@ async function configuration(): Promise<ImageArchive['config']> {
   const { version, license } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as { version: string; license: string };
   return {
     // There is no udev in a container, and its device files are the host's.
-    Env: [`PATH=/${HOME}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`, 'DM_DISABLE_UDEV=1', 'LVM_SUPPRESS_FD_WARNINGS=1'],
+    Env: [
+      `PATH=/${HOME}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`,
+      'DM_DISABLE_UDEV=1',
+      'LVM_SUPPRESS_FD_WARNINGS=1',
+    ],
     Entrypoint: [`/${HOME}/bin/flockctl`],
     Labels: { 'org.opencontainers.image.version': version, 'org.opencontainers.image.licenses': license },
   };

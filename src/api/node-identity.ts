@@ -52,7 +52,7 @@ async function authorityFor(server: string, token: string, timing: { clock?: Clo
 }
 
 /** What was given is for this node and this key: an identity that would fail later fails now. */
-function soundIdentity(server: string, given: NodeIdentity, node: string): NodeIdentity {
+export function soundIdentity(server: string, given: NodeIdentity, node: string): NodeIdentity {
   const { cluster, certificate, authority, key } = given;
   const peer = nodeOf(certificate);
   const fits = peer.node === node && peer.cluster === cluster && certificateOf(certificate).checkPrivateKey(createPrivateKey(key));

@@ -1,7 +1,7 @@
 // Which server is meant, and who we are to it: options first, then the environment, then the cluster that `flockctl up` made last.
 import { existsSync, statSync } from 'node:fs';
 import type { ConnectionConfig } from '../api/http-connection.ts';
-import { readKubeconfig } from '../api/kubeconfig.ts';
+import { inCluster, readKubeconfig } from '../api/kubeconfig.ts';
 import { FlockError } from '../model/errors.ts';
 import { found } from './local/child.ts';
 import { layoutOf, SERVER } from './local/layout.ts';
@@ -36,12 +36,14 @@ export function chosenServer(where: Where, env: Environment): Choice {
     const own = cluster === null ? null : layoutOf(cluster).kubeconfig;
     return withServer(server, { connection: own !== null && existsSync(own) ? renewing(own) : { server: server.text }, by: '' });
   }
-  if (cluster === null)
+  if (cluster !== null) return lastOne(cluster, env);
+  const pod = inCluster(env);
+  if (pod === null)
     throw new FlockError(
       'Unavailable',
       'no server is known: start one on this machine with flockctl up, or name one with --server, --kubeconfig, FLOCK_SERVER or FLOCK_KUBECONFIG',
     );
-  return lastOne(cluster, env);
+  return { connection: pod, by: 'the service account of this pod' };
 }
 
 const firstOf = (...named: [text: string | undefined, by: string][]): { text: string; by: string } | null => {

@@ -5,7 +5,9 @@ import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { Alongside } from '../../agent/local-node.ts';
 import { networkOf, type TransferNetwork } from '../../agent/transfer-network.ts';
-import { httpClient } from '../../api/http-client.ts';
+import type { NodeIdentity } from '../../api/certificates.ts';
+import { httpClient, type HttpClient } from '../../api/http-client.ts';
+import { inCluster } from '../../api/kubeconfig.ts';
 import type { Log } from '../../api/log.ts';
 import { beFolder } from '../../host/files.ts';
 import { FlockError, Invalid, messageOf } from '../../model/errors.ts';
@@ -43,7 +45,7 @@ export function agentCommand(context: Context): Command {
     .requiredOption('--name <node>', 'name of this node', nodeArgument)
     .requiredOption('--dir <dir>', "folder for the agent's own files, its identity among them")
     .requiredOption('--pools <file>', 'YAML file with the pools of this node')
-    .option('--server <url>', 'the server to report to (or FLOCK_SERVER)')
+    .option('--server <url>', 'the server to report to (or FLOCK_SERVER); in a pod by default that of its cluster')
     .option('--invite <token>', 'invitation to enrol with, the first time (or FLOCK_INVITE, which other users cannot see)')
     .option('--listen <host:port>', 'where other agents fetch volume data', listenArgument, { host: '0.0.0.0', port: DATA_PORT })
     .option('--network <cidr>', 'network that volume data goes over', networkArgument)
@@ -60,8 +62,6 @@ function networkArgument(text: string): string {
 }
 
 async function agent(context: Context, options: Options): Promise<void> {
-  const server = options.server ?? context.env['FLOCK_SERVER'];
-  if (server === undefined || server === '') throw new Invalid('no server is named: use --server or FLOCK_SERVER');
   const folder = resolve(options.dir);
   const pools = await poolsIn(options.pools);
   const log = logFor(context, 'agent');
@@ -71,10 +71,7 @@ async function agent(context: Context, options: Options): Promise<void> {
   const signal = AbortSignal.any([context.interrupted, ended.signal]);
   // Loaded only here: what an agent needs would make every other command start slowly.
   const { runAgent } = await import('../../agent/main.ts');
-  const { keepRenewed } = await import('../../api/node-identity.ts');
-  const file = await enrolled(context, options, { folder, server });
-  const identity = await keepRenewed(file, { server, clock: context.clock, random: Math.random, log, signal });
-  const client = httpClient({ server, identity: identity.current, authority: () => identity.current().authority });
+  const { client, identity } = await memberOf(context, options, { folder, log, signal });
   const network: TransferNetwork | null =
     options.network === undefined ? null : { cidr: options.network, policy: options.networkRequired ? 'required' : 'preferred' };
   try {
@@ -99,6 +96,37 @@ async function agent(context: Context, options: Options): Promise<void> {
     client.close();
     await identity.done;
   }
+}
+
+/** How it reaches the records, and who it is to other agents. */
+interface Membership {
+  client: HttpClient;
+  identity: { current: () => NodeIdentity; done: Promise<void> };
+}
+
+interface Own {
+  folder: string;
+  log: Log;
+  signal: AbortSignal;
+}
+
+async function memberOf(context: Context, options: Options, own: Own): Promise<Membership> {
+  const server = options.server ?? context.env['FLOCK_SERVER'];
+  if (server !== undefined && server !== '') return enrolledMember(context, options, { ...own, server });
+  const pod = inCluster(context.env);
+  if (pod === null) throw new Invalid('no server is named: use --server or FLOCK_SERVER');
+  const { keepCertified } = await import('../../kubernetes/node-certificate.ts');
+  await beFolder(own.folder, 0o700);
+  const client = httpClient(pod);
+  return { client, identity: await keepCertified({ ...own, client, node: options.name, clock: context.clock, random: Math.random }) };
+}
+
+async function enrolledMember(context: Context, options: Options, own: Own & { server: string }): Promise<Membership> {
+  const { server, log, signal } = own;
+  const { keepRenewed } = await import('../../api/node-identity.ts');
+  const file = await enrolled(context, options, own);
+  const identity = await keepRenewed(file, { server, clock: context.clock, random: Math.random, log, signal });
+  return { client: httpClient({ server, identity: identity.current, authority: () => identity.current().authority }), identity };
 }
 
 async function csiOf({ csiSocket, registrationSocket }: Options, own: { folder: string; log: Log }): Promise<Alongside | undefined> {

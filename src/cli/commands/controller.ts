@@ -3,7 +3,9 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { Client } from '../../api/client.ts';
 import type { Log } from '../../api/log.ts';
+import { inCluster } from '../../api/kubeconfig.ts';
 import { listenArgument } from '../arguments.ts';
+import { chosenServer } from '../connection.ts';
 import type { Context } from '../context.ts';
 import { asking, clientFor, type Common } from '../options.ts';
 import { logFor } from '../process.ts';
@@ -31,11 +33,22 @@ async function controller(context: Context, options: Options): Promise<void> {
   const log = logFor(context, 'controller');
   const metrics = options.metrics === undefined ? {} : { metrics: options.metrics };
   const csi = options.csiSocket === undefined ? null : await serveCsi(context, { client, log, socket: resolve(options.csiSocket) });
+  const signing = await signInCluster(context, options, log);
   try {
     await runController({ client, log, ...metrics }, context.interrupted);
   } finally {
     await csi?.close();
+    await Promise.all(signing);
   }
+}
+
+/** Where there is no server of ours, the controller gives agents their certificates. Ends with the interruption. */
+async function signInCluster(context: Context, options: Options, log: Log): Promise<Promise<void>[]> {
+  const pod = inCluster(context.env);
+  const { connection } = chosenServer(options, context.env);
+  if (pod === null || connection.server !== pod.server) return [];
+  const { signWith } = await import('../../kubernetes/signer.ts');
+  return [signWith(connection, { clock: context.clock, random: Math.random, log }, context.interrupted)];
 }
 
 async function serveCsi(context: Context, serving: { client: Client; log: Log; socket: string }): Promise<{ close(): Promise<void> }> {
