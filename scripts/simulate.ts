@@ -1,5 +1,6 @@
-// `npm run simulate`: plays histories of the simulation (src/simulation) for 90 s on all processors. Says how many, how often each crash
-// point ended a process, and which seeds broke a rule; the last line is `N passed, N failed`.
+// `npm run simulate`: plays histories of the simulation (src/simulation) for 90 s on all processors; on a machine that is too busy to play
+// enough of them in that time, goes on until they are. Says how many, how often each crash point ended a process, and which seeds broke a
+// rule; the last line is `N passed, N failed`.
 //   -- --seed N        plays one history and tells what happens in it, line by line
 //   -- --minutes N     plays longer; --seconds N likewise
 //   -- --from N        begins with that seed instead of one that the time gives
@@ -15,6 +16,8 @@ import { checkMutations } from './mutations/check.ts';
 
 /** Each named crash point ends a process at least so often in a run. */
 const HITS = 50;
+/** That is so after so many histories, which two idle processors play in less than 90 s. A run goes on until it is, but no further. */
+const ENOUGH = 400;
 /** A history that is played for longer than this does not end, ms. */
 const ENDLESS = 120_000;
 
@@ -80,7 +83,7 @@ class Run {
   /** One thread, history after history; another in its place when it does not answer. */
   async play(): Promise<void> {
     let worker = newWorker();
-    while (!this.#over && performance.now() < this.#until) {
+    while (!this.#over && (performance.now() < this.#until || this.#lacks())) {
       const seed = this.#next;
       this.#next += 1;
       const outcome = await answerOf(worker, seed);
@@ -90,6 +93,12 @@ class Run {
       worker = newWorker();
     }
     await worker.terminate();
+  }
+
+  /** Too few histories were played to judge how often points were hit. */
+  #lacks(): boolean {
+    if (values['until-failure'] || this.#next - this.#first >= ENOUGH) return false;
+    return CRASH_POINTS.some((point) => (this.tally.hit.get(point) ?? 0) < HITS);
   }
 
   #count(outcome: Outcome): void {

@@ -1,4 +1,4 @@
-// Where processes may die by name, where they are to, and how often they did. The list is complete: passing a point that it does not name
+// Where processes may die by name, where they are to, and how often they did; and where they are stunned. The list is complete: passing a point that it does not name
 // is an error, so that a new one cannot go without being tried. Knows no process.
 import type { Chance } from './chance.ts';
 
@@ -65,6 +65,20 @@ const RARE = new Set([
 const LAST = new Set(['after:unfence', 'after:release', 'after:commit', 'after:activate', 'transfer.source.released']);
 const BEFORE_LAST = new Set(['before:unfence', 'unfence:swapped', 'before:commit', 'commit:before', 'commit:swapped']);
 
+/** How likely somebody is stunned at a point, in a history that has such. */
+const STUNNED = 0.06;
+/** Right before what must not come late, or must come only if nothing has changed since. */
+const CRITICAL: { [point: string]: number } = {
+  'controller commit:before': 0.6,
+  'controller before:commit': 0.2,
+  'controller before:unfence': 0.3,
+  'controller before:phase': 0.3,
+  'agent before:activate': 0.2,
+  'agent before:remove': 0.3,
+  'agent before:relabel': 0.2,
+  'agent publish:attached': 0.2,
+};
+
 function armed(point: string, chance: Chance): Armed | null {
   if (LAST.has(point)) return { after: 0, times: 2 };
   if (BEFORE_LAST.has(point)) return chance.happens(0.5) ? { after: 0, times: 1 } : null;
@@ -84,6 +98,7 @@ export class Deaths {
   /** Nobody dies there any more. */
   calm = false;
   readonly #armed = new Map<string, Armed>();
+  readonly #stuns = new Map<string, Armed>();
   readonly #unknown: (point: string) => void;
 
   constructor(chance: Chance, unknown: (point: string) => void) {
@@ -92,18 +107,30 @@ export class Deaths {
       const of = armed(point.slice(point.indexOf(' ') + 1), chance);
       if (of) this.#armed.set(point, of);
     }
+    if (!chance.happens(0.5)) return;
+    for (const point of CRASH_POINTS)
+      if (chance.happens(CRITICAL[point] ?? STUNNED)) this.#stuns.set(point, { after: Math.floor(chance.around(3)), times: 1 });
   }
 
-  isDue(role: string, name: string): boolean {
+  /** What happens to who passes a point now. */
+  due(role: string, name: string): 'death' | 'stun' | null {
     const point = `${role} ${name}`;
     if (!KNOWN.has(point)) this.#unknown(point);
-    const due = this.#armed.get(point);
-    if (due === undefined || this.calm) return false;
-    due.after -= 1;
-    if (due.after >= 0) return false;
-    due.times -= 1;
-    if (due.times === 0) this.#armed.delete(point);
-    this.hit.set(point, (this.hit.get(point) ?? 0) + 1);
-    return true;
+    if (this.calm) return null;
+    if (isDue(this.#armed, point)) {
+      this.hit.set(point, (this.hit.get(point) ?? 0) + 1);
+      return 'death';
+    }
+    return isDue(this.#stuns, point) ? 'stun' : null;
   }
+}
+
+function isDue(all: Map<string, Armed>, point: string): boolean {
+  const due = all.get(point);
+  if (due === undefined) return false;
+  due.after -= 1;
+  if (due.after >= 0) return false;
+  due.times -= 1;
+  if (due.times === 0) all.delete(point);
+  return true;
 }

@@ -1,5 +1,6 @@
 // One life of a process: a clock of its own, pauses at every call, and an end that may come at any of them. Whoever is dead does nothing
-// any more, whatever it still tries: what it waits for never comes. Knows no agent and no controller.
+// any more, whatever it still tries: what it waits for never comes. Whoever is stunned stands still for a while and then goes on as if
+// nothing had been. Knows no agent and no controller.
 import type { Clock } from '../model/clock.ts';
 import type { Chance } from './chance.ts';
 import type { Deaths } from './deaths.ts';
@@ -14,11 +15,15 @@ export interface LifeParts {
   deaths: Deaths;
   /** How its clock differs: its wall clock by so many ms, its speed by this factor. */
   clock: { skew: number; speed: number };
+  /** Called when it is stunned at a point. */
+  onStun: (point: string) => void;
   /** Called once when it ends. */
   onEnd: (why: string) => void;
 }
 
 const EPOCH = Date.UTC(2026, 0, 1);
+/** How long whoever is stunned stands still, ms: longer than a Lease. */
+const STUNNED = { least: 20_000, most: 70_000 };
 const never = <T>(): Promise<T> => new Promise<T>(() => {});
 
 export class Life {
@@ -28,6 +33,7 @@ export class Life {
   readonly clock: Clock;
   readonly #parts: LifeParts;
   readonly #ends = new Set<() => void>();
+  #stunnedUntil = 0;
 
   constructor(parts: LifeParts) {
     this.#parts = parts;
@@ -57,17 +63,29 @@ export class Life {
   /** A named place between two writes. */
   readonly crash = (point: string): void => {
     if (this.over) throw new Error(`${this.name} is dead`);
-    if (!this.#parts.deaths.isDue(this.#parts.role, point)) return;
+    const { deaths, role, onStun } = this.#parts;
+    const due = deaths.due(role, point);
+    if (due === 'stun') {
+      this.#stunnedUntil = this.#parts.time.now + this.chance.between(STUNNED.least, STUNNED.most);
+      onStun(point);
+    }
+    if (due !== 'death') return;
     this.end(`at ${point}`);
     throw new Error(`${this.name} died at ${point}`);
   };
 
+  /** Runs it as soon as this process is not stunned; at once when it is not, never when it is dead. Its clocks go on meanwhile. */
+  awake(run: () => void): void {
+    if (this.over) return;
+    const left = this.#stunnedUntil - this.#parts.time.now;
+    if (left <= 0) return run();
+    this.#parts.time.after(left, () => this.awake(run));
+  }
+
   /** Goes on after `ms` of true time, unless it is dead then. */
   wait(ms: number): Promise<void> {
     return new Promise((resolve) => {
-      this.#parts.time.after(ms, () => {
-        if (!this.over) resolve();
-      });
+      this.#parts.time.after(ms, () => this.awake(resolve));
     });
   }
 
@@ -83,7 +101,7 @@ export class Life {
       signal?.addEventListener('abort', stop, { once: true });
       this.#parts.time.after(ms, () => {
         signal?.removeEventListener('abort', stop);
-        if (!this.over) resolve();
+        this.awake(resolve);
       });
     });
   }

@@ -96,11 +96,10 @@ export class Line implements Client {
 
   async #request<R>(act: (registry: Registry) => R, writes = false): Promise<R> {
     const { life, place, server, weather, time } = this.#parts;
+    // Whoever is stunned has decided what to send, and sends it when he goes on.
+    await new Promise<void>((resolve) => life.awake(resolve));
     return new Promise<R>((resolve, reject) => {
-      const later = (ms: number, tell: () => void): void =>
-        time.after(ms, () => {
-          if (!life.over) tell();
-        });
+      const later = (ms: number, tell: () => void): void => time.after(ms, () => life.awake(tell));
       const unanswered = (ms: number): void => later(ms, () => reject(new FlockError('Unavailable', 'the server does not answer')));
       if (life.chance.happens(weather.loss)) return unanswered(PATIENCE);
       time.after(this.#delay(), () => {
@@ -193,7 +192,7 @@ class Stream<T extends ApiObject> {
     this.#cutSince = null;
     const next = this.#coming.shift();
     if (next) this.#arrived.push(next.event);
-    this.#wake();
+    this.#parts.life.awake(() => this.#wake());
     this.#pump();
   }
 
@@ -212,6 +211,6 @@ class Stream<T extends ApiObject> {
     if (this.#ended) return;
     this.#ended = { error };
     for (const close of this.#closers) close();
-    if (!this.#parts.life.over) this.#wake();
+    this.#parts.life.awake(() => this.#wake());
   }
 }

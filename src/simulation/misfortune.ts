@@ -1,6 +1,8 @@
 // What goes wrong, and rights itself after a while: processes, power, network, server, disks, clocks. Everything can be ended at once, when
 // a history comes to its rest.
 import type { Chance } from './chance.ts';
+import type { Stored } from '../model/meta.ts';
+import type { Volume } from '../model/volume.ts';
 import type { Backup } from './server.ts';
 import { SKEW } from './rules.ts';
 import type { World } from './world.ts';
@@ -13,7 +15,7 @@ export class Misfortune {
   readonly #chance: Chance;
   /** How to end what lasts. */
   readonly #lasting = new Set<() => void>();
-  #backup: Backup | null = null;
+  #backup: (Backup & { volumes: readonly Stored<Volume>[] }) | null = null;
 
   constructor(world: World) {
     this.#world = world;
@@ -144,8 +146,20 @@ export class Misfortune {
 
   backup(): void {
     if (!this.#world.server.up) return;
-    this.#backup = this.#world.server.backup();
+    this.#backup = { ...this.#world.server.backup(), volumes: this.#world.volumes() };
     this.#world.note('people', 'take a backup of the records');
+  }
+
+  /** When a backup says of a copy that is served still that its epoch was a lower one. */
+  restoreBehind(): void {
+    const { volumes } = this.#backup ?? { volumes: [] };
+    const now = this.#world.volumes();
+    const isBehind = volumes.some(({ metadata, spec }) =>
+      now.some(
+        (volume) => volume.metadata.uid === metadata.uid && volume.spec.copy === spec.copy && (volume.spec.epoch ?? 0) > (spec.epoch ?? 0),
+      ),
+    );
+    if (isBehind) this.restore();
   }
 
   /** The server is stopped, given the backup, and started. */

@@ -105,6 +105,11 @@ export class People {
     if (move) this.#try(`cancels ${move.metadata.name}`, () => this.#registry.patch(Moves, move.metadata.name, { spec: { cancel: true } }));
   }
 
+  /** One that is about to commit. */
+  cancelLast(): void {
+    this.cancel(this.#world.chance.pick(this.#world.moves().filter(({ status }) => status?.phase === 'Verifying')));
+  }
+
   deleteMove(): void {
     const move = this.#move(this.#world.chance.happens(0.4));
     if (move) this.#try(`deletes ${move.metadata.name}`, () => this.#registry.delete(Moves, move.metadata.name));
@@ -216,9 +221,7 @@ export class People {
 
   /** Agents remove nothing that is ahead of its record. */
   #removeDoubted({ metadata, status }: Stored<Volume>): void {
-    this.#removeByHand(
-      ({ volumeUid, copy }) => volumeUid === metadata.uid && status?.copies?.[copy]?.obstacle?.reason === 'RecordBehind',
-    );
+    this.#removeByHand(({ volumeUid, copy }) => volumeUid === metadata.uid && status?.copies?.[copy]?.obstacle?.reason === 'RecordBehind');
   }
 
   #removeByHand(which: (label: CopyLabel) => boolean): void {

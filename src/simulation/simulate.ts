@@ -60,6 +60,7 @@ function actsOf(people: People, misfortune: Misfortune, temper: Temper): Act[] {
     act('disk lost', temper.losses, () => misfortune.diskLost()),
     act('backup', temper.restores, () => misfortune.backup()),
     act('restore', temper.restores, () => misfortune.restore()),
+    act('restore what was given back', 3 * temper.restores, () => misfortune.restoreBehind()),
   ];
 }
 
@@ -107,6 +108,11 @@ async function history(seed: number, world: World): Promise<Outcome> {
   const people = new People(world);
   const misfortune = new Misfortune(world);
   const acts = actsOf(people, misfortune, temperOf(world));
+  // Long enough for another to lead, while the first one's order is still in his pocket.
+  world.onStun = (point) => {
+    if (point === 'commit:before' && world.chance.happens(0.7))
+      world.time.after(world.chance.between(3_000, 18_000), () => people.cancelLast());
+  };
   const steps = STEPS.least + world.chance.below(STEPS.most - STEPS.least);
   let step = 0;
   await world.pass(5_000);

@@ -50,6 +50,8 @@ export class World {
   readonly rules: Rules;
   readonly deaths: Deaths;
   readonly wires: Wires;
+  /** Told of who is stunned at which point. */
+  onStun: (point: string) => void = () => {};
   readonly #running = new Map<string, Running>();
   /** Wall clocks by place, ms from the truth. */
   readonly #skews = new Map<string, number>();
@@ -135,6 +137,10 @@ export class World {
       chance,
       deaths: this.deaths,
       clock: { skew, speed: chance.between(0.98, 1.02) },
+      onStun: (point) => {
+        this.note(name, `stands still at ${point}`);
+        this.onStun(point);
+      },
       onEnd: (why) => {
         this.note(name, `ends: ${why}`);
         this.#running.delete(name);
