@@ -1,36 +1,33 @@
 // One node's agent, put together: watches feed a queue of volumes, the queue's workers reconcile, transfers run beside it, and the local
 // socket serves who is on this machine. Restartable at any moment: everything it knows is in the records and on the disks.
-import { heartbeat } from "../api/election.ts";
-import { informer, type Informer } from "../api/informer.ts";
-import { workQueue, type WorkQueue } from "../api/queue.ts";
-import { hasEnded } from "../decide/observed.ts";
-import { FlockError, messageOf } from "../model/errors.ts";
-import { Moves, type Move } from "../model/move.ts";
-import { readPoint } from "../model/points.ts";
-import { StorageNodes, type StorageNode } from "../model/storage-node.ts";
-import { Volumes, type Volume } from "../model/volume.ts";
-import type { CopyName, PointName, Pool } from "../pools/pool.ts";
-import type { SourceOptions, SourceServer } from "../transfer/transfer.ts";
-import { CopyActs } from "./acts.ts";
-import { authorizer } from "./authorize.ts";
-import { Copies } from "./copies.ts";
-import { damages, inventory, type Inventory } from "./inventory.ts";
-import { turns } from "../host/turns.ts";
-import type { AgentMetrics } from "./metrics.ts";
-import type { Alongside, LocalNode } from "./local-node.ts";
-import { NodeReport, type BrokenPool, type NodeFacts } from "./node-report.ts";
-import type { AgentPorts } from "./ports.ts";
-import type { Publications } from "./publications.ts";
-import { Publishing } from "./publishing.ts";
-import { VolumeReconciler } from "./reconcile.ts";
-import { needsSource, Serving } from "./serving.ts";
-import { textOf, type Call } from "./socket.ts";
-import { Transfers, type TransferSettings } from "./transfers.ts";
+import { heartbeat } from '../api/election.ts';
+import { informer, type Informer } from '../api/informer.ts';
+import { workQueue, type WorkQueue } from '../api/queue.ts';
+import { hasEnded } from '../decide/observed.ts';
+import { FlockError, messageOf } from '../model/errors.ts';
+import { Moves, type Move } from '../model/move.ts';
+import { readPoint } from '../model/points.ts';
+import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
+import { Volumes, type Volume } from '../model/volume.ts';
+import type { CopyName, PointName, Pool } from '../pools/pool.ts';
+import type { SourceOptions, SourceServer } from '../transfer/transfer.ts';
+import { CopyActs } from './acts.ts';
+import { authorizer } from './authorize.ts';
+import { Copies } from './copies.ts';
+import { damages, inventory, type Inventory } from './inventory.ts';
+import { turns } from '../host/turns.ts';
+import type { AgentMetrics } from './metrics.ts';
+import type { Alongside, LocalNode } from './local-node.ts';
+import { NodeReport, type BrokenPool, type NodeFacts } from './node-report.ts';
+import type { AgentPorts } from './ports.ts';
+import type { Publications } from './publications.ts';
+import { Publishing } from './publishing.ts';
+import { VolumeReconciler } from './reconcile.ts';
+import { needsSource, Serving } from './serving.ts';
+import { textOf, type Call } from './socket.ts';
+import { Transfers, type TransferSettings } from './transfers.ts';
 
-export interface AgentOptions extends Omit<
-  AgentPorts,
-  "known" | "isLeaseFresh" | "pools"
-> {
+export interface AgentOptions extends Omit<AgentPorts, 'known' | 'isLeaseFresh' | 'pools'> {
   pools: Map<string, Pool>;
   broken: Map<string, BrokenPool>;
   /** Opens pools that could not be opened before. */
@@ -39,16 +36,13 @@ export interface AgentOptions extends Omit<
   /** What it remembers of its mounts. */
   publications: () => Promise<Publications>;
   /** Opens the local socket. */
-  listen: (
-    calls: { [path: string]: Call },
-    metrics: () => Promise<string>,
-  ) => Promise<LocalSocket>;
+  listen: (calls: { [path: string]: Call }, metrics: () => Promise<string>) => Promise<LocalSocket>;
   /** Between two reports of the node and looks at its pools, ms. */
   reportMs: number;
   facts: NodeFacts;
   transfers: TransferSettings;
   /** Opens the data listener. */
-  serve: (options: Pick<SourceOptions, "authorize">) => Promise<SourceServer>;
+  serve: (options: Pick<SourceOptions, 'authorize'>) => Promise<SourceServer>;
   metrics: AgentMetrics;
   /** What else is served on this machine. */
   alongside?: Alongside;
@@ -83,7 +77,7 @@ class NodeAgent implements Agent {
   /** Copies that are here and their volumes, by name, as last looked at. */
   #local = new Map<CopyName, string>();
   /** What was wrong with the pools and single copies then. */
-  #problems = "";
+  #problems = '';
   #copies: Copies | null = null;
   #reporting: Promise<void> = Promise.resolve();
   #nextReport: Promise<void> | null = null;
@@ -107,8 +101,7 @@ class NodeAgent implements Agent {
       ...options,
       isLeaseFresh: () => beat.isFresh(),
       known: {
-        movesOf: (volume) =>
-          this.#moves.list().filter((move) => move.spec.volume === volume),
+        movesOf: (volume) => this.#moves.list().filter((move) => move.spec.volume === volume),
         node: (name) => this.#nodes.get(name),
         volume: (name) => this.#volumes.get(name),
       },
@@ -134,16 +127,13 @@ class NodeAgent implements Agent {
   }
 
   async start(): Promise<void> {
-    const { mounts, transfers, client, node, serve, metrics, listen } =
-      this.#options;
+    const { mounts, transfers, client, node, serve, metrics, listen } = this.#options;
     const publications = await this.#options.publications();
     const lock = turns();
     const copies = new Copies(this.#ports, this.#inventory, publications);
     const shared = { copies, inventory: this.#inventory, publications, lock };
     const publishing = new Publishing(this.#ports, shared);
-    const running = new Transfers(this.#ports, transfers, (volume) =>
-      this.#queue.add(volume),
-    );
+    const running = new Transfers(this.#ports, transfers, (volume) => this.#queue.add(volume));
     const acts = new CopyActs(this.#ports, {
       ...shared,
       transfers: running,
@@ -162,9 +152,7 @@ class NodeAgent implements Agent {
     );
     await this.#reportNow();
     const offered = this.#offered(publishing);
-    this.#socket = await listen(this.#calls(offered, running), () =>
-      metrics.text(),
-    );
+    this.#socket = await listen(this.#calls(offered, running), () => metrics.text());
     await this.#watch();
     this.#running.push(this.#reportForEver());
     await this.#serveAlongside(offered);
@@ -183,23 +171,10 @@ class NodeAgent implements Agent {
   async #watch(): Promise<void> {
     const { node } = this.#options;
     const { signal } = this.#stop;
-    this.#running.push(
-      this.#volumes.start(signal),
-      this.#moves.start(signal),
-      this.#nodes.start(signal),
-    );
-    await Promise.all([
-      this.#volumes.synced,
-      this.#moves.synced,
-      this.#nodes.synced,
-    ]);
+    this.#running.push(this.#volumes.start(signal), this.#moves.start(signal), this.#nodes.start(signal));
+    await Promise.all([this.#volumes.synced, this.#moves.synced, this.#nodes.synced]);
     this.#volumes.onChange((name, volume, previous) => {
-      if (
-        this.#isLocal(name) ||
-        concerns(volume, node) ||
-        concerns(previous, node)
-      )
-        this.#queue.add(name);
+      if (this.#isLocal(name) || concerns(volume, node) || concerns(previous, node)) this.#queue.add(name);
     });
     this.#moves.onChange((_name, move, previous) => {
       const either = move ?? previous;
@@ -212,8 +187,7 @@ class NodeAgent implements Agent {
     const { node } = this.#options;
     const isSource = move.status?.source?.node === node;
     if (!isSource && move.spec.target !== node) return;
-    if (isSource)
-      this.#serve(gone || hasEnded(move) ? move.metadata.uid : undefined);
+    if (isSource) this.#serve(gone || hasEnded(move) ? move.metadata.uid : undefined);
     this.#queue.add(move.spec.volume);
   }
 
@@ -224,12 +198,7 @@ class NodeAgent implements Agent {
     const needed = this.#moves.list().some((each) => needsSource(each, node));
     this.#serving
       ?.want(needed)
-      .catch((error: unknown) =>
-        log.error(
-          { error: messageOf(error) },
-          "the data listener cannot be opened or closed",
-        ),
-      );
+      .catch((error: unknown) => log.error({ error: messageOf(error) }, 'the data listener cannot be opened or closed'));
   }
 
   async #work(volume: string): Promise<void> {
@@ -245,8 +214,7 @@ class NodeAgent implements Agent {
       await clock.sleep(reportMs, signal).catch(() => undefined);
       if (signal.aborted) return;
       await this.#options.reopen();
-      for (const pool of this.#options.pools.keys())
-        this.#inventory.touched(pool);
+      for (const pool of this.#options.pools.keys()) this.#inventory.touched(pool);
       await this.#look();
       await this.#reportNow();
     }
@@ -259,44 +227,20 @@ class NodeAgent implements Agent {
    */
   async #look(): Promise<void> {
     const copies = await this.#inventory.copies();
-    const found = new Map(
-      copies.map(({ name, label }) => [name, label.volume]),
-    );
-    const problems = JSON.stringify([
-      ...(await this.#inventory.problems()),
-      ...(await damages(this.#inventory)),
-    ]);
-    const changed = [...found, ...this.#local]
-      .filter(([name]) => found.has(name) !== this.#local.has(name))
-      .map(([, volume]) => volume);
-    const here = this.#volumes
-      .list()
-      .filter((volume) => concerns(volume, this.#options.node));
-    const concerned = here.filter(
-      (volume) =>
-        problems !== this.#problems || isBlocked(volume, this.#options.node),
-    );
+    const found = new Map(copies.map(({ name, label }) => [name, label.volume]));
+    const problems = JSON.stringify([...(await this.#inventory.problems()), ...(await damages(this.#inventory))]);
+    const changed = [...found, ...this.#local].filter(([name]) => found.has(name) !== this.#local.has(name)).map(([, volume]) => volume);
+    const here = this.#volumes.list().filter((volume) => concerns(volume, this.#options.node));
+    const concerned = here.filter((volume) => problems !== this.#problems || isBlocked(volume, this.#options.node));
     this.#local = found;
     this.#problems = problems;
-    const late = copies
-      .filter(({ points }) => points.some((point) => this.#isOver(point)))
-      .map(({ label }) => label.volume);
-    for (const name of [
-      ...changed,
-      ...late,
-      ...concerned.map(({ metadata }) => metadata.name),
-    ])
-      this.#queue.add(name);
+    const late = copies.filter(({ points }) => points.some((point) => this.#isOver(point))).map(({ label }) => label.volume);
+    for (const name of [...changed, ...late, ...concerned.map(({ metadata }) => metadata.name)]) this.#queue.add(name);
   }
 
   #isOver(point: PointName): boolean {
     const read = readPoint(point);
-    return (
-      read !== null &&
-      !this.#moves
-        .list()
-        .some((move) => read.isOf(move.metadata.uid) && !hasEnded(move))
-    );
+    return read !== null && !this.#moves.list().some((move) => read.isOf(move.metadata.uid) && !hasEnded(move));
   }
 
   #isLocal(volume: string): boolean {
@@ -324,31 +268,21 @@ class NodeAgent implements Agent {
     try {
       await this.#report.write(!this.#stop.signal.aborted);
     } catch (error) {
-      log.warn(
-        { error: messageOf(error) },
-        "the node could not be reported; it is tried again",
-      );
+      log.warn({ error: messageOf(error) }, 'the node could not be reported; it is tried again');
     }
   }
 
   async #orphans(): Promise<ReadonlyMap<string, string[]>> {
     const byPool = new Map<string, string[]>();
     for (const { name, label, pool } of await this.#inventory.copies()) {
-      if (
-        this.#volumes.get(label.volume)?.metadata.uid === label.volumeUid ||
-        !(await this.#isSynced())
-      )
-        continue;
+      if (this.#volumes.get(label.volume)?.metadata.uid === label.volumeUid || !(await this.#isSynced())) continue;
       byPool.set(pool.name, [...(byPool.get(pool.name) ?? []), name]);
     }
     return byPool;
   }
 
   async #isSynced(): Promise<boolean> {
-    return Promise.race([
-      this.#volumes.synced.then(() => true),
-      Promise.resolve(false),
-    ]);
+    return Promise.race([this.#volumes.synced.then(() => true), Promise.resolve(false)]);
   }
 
   // ---- on this machine -----------------------------------------------------------------------------------------------------------
@@ -375,23 +309,21 @@ class NodeAgent implements Agent {
 
   #calls(local: LocalNode, transfers: Transfers): { [path: string]: Call } {
     return {
-      "/v1/publish": async (body) =>
+      '/v1/publish': async (body) =>
         local.publish({
-          volume: textOf(body, "volume"),
-          target: textOf(body, "target"),
+          volume: textOf(body, 'volume'),
+          target: textOf(body, 'target'),
           readOnly: body.readOnly === true,
         }),
-      "/v1/unpublish": async (body) => {
-        const volume = textOf(body, "volume");
+      '/v1/unpublish': async (body) => {
+        const volume = textOf(body, 'volume');
         await local.unpublish({
           volume,
-          ...(body.target === undefined
-            ? {}
-            : { target: textOf(body, "target") }),
+          ...(body.target === undefined ? {} : { target: textOf(body, 'target') }),
         });
         return {};
       },
-      "/v1/status": () =>
+      '/v1/status': () =>
         Promise.resolve({
           node: this.#options.node,
           transfers: transfers.progress().map(({ move, progress }) => ({
@@ -407,7 +339,7 @@ class NodeAgent implements Agent {
   }
 
   async stop(): Promise<void> {
-    this.#stop.abort(new FlockError("Unavailable", "the agent is stopping"));
+    this.#stop.abort(new FlockError('Unavailable', 'the agent is stopping'));
     await this.#alongside?.close();
     await this.#socket?.close();
     // The queue first: what ends asks for another look, which would start the next transfer.
@@ -421,13 +353,7 @@ class NodeAgent implements Agent {
 }
 
 const concerns = (volume: Volume | null, node: string): boolean =>
-  volume !== null &&
-  (volume.spec.node === node ||
-    Object.values(volume.status?.copies ?? {}).some(
-      (copy) => copy.node === node,
-    ));
+  volume !== null && (volume.spec.node === node || Object.values(volume.status?.copies ?? {}).some((copy) => copy.node === node));
 
 const isBlocked = (volume: Volume, node: string): boolean =>
-  Object.values(volume.status?.copies ?? {}).some(
-    (copy) => copy.node === node && copy.obstacle !== undefined,
-  );
+  Object.values(volume.status?.copies ?? {}).some((copy) => copy.node === node && copy.obstacle !== undefined);

@@ -1,20 +1,14 @@
 // What this node says of itself: its StorageNode. Written when something that decisions rest on changed, and for the mere use of disks only
 // now and then.
-import { arch, release } from "node:os";
-import type { Client } from "../api/client.ts";
-import { difference } from "../api/merge-patch.ts";
-import { timestamp, type Clock } from "../model/clock.ts";
-import { isReason, messageOf } from "../model/errors.ts";
-import { GROUP_VERSION, type Condition, type Stored } from "../model/meta.ts";
-import {
-  StorageNodes,
-  type PoolStatus,
-  type PoolType,
-  type StorageNode,
-  type StorageNodeStatus,
-} from "../model/storage-node.ts";
-import type { Pool } from "../pools/pool.ts";
-import { damages, type Inventory } from "./inventory.ts";
+import { arch, release } from 'node:os';
+import type { Client } from '../api/client.ts';
+import { difference } from '../api/merge-patch.ts';
+import { timestamp, type Clock } from '../model/clock.ts';
+import { isReason, messageOf } from '../model/errors.ts';
+import { GROUP_VERSION, type Condition, type Stored } from '../model/meta.ts';
+import { StorageNodes, type PoolStatus, type PoolType, type StorageNode, type StorageNodeStatus } from '../model/storage-node.ts';
+import type { Pool } from '../pools/pool.ts';
+import { damages, type Inventory } from './inventory.ts';
 
 export interface NodeFacts {
   agentVersion: string;
@@ -61,12 +55,7 @@ export class NodeReport {
     if (!patch) return;
     const urgent = difference(withoutUse(record.status), withoutUse(status));
     if (!urgent && clock.monotonic() - this.#lastUse < useMs) return;
-    await client.patch(
-      StorageNodes,
-      node,
-      { metadata: { uid: record.metadata.uid }, status: patch },
-      { subresource: "status" },
-    );
+    await client.patch(StorageNodes, node, { metadata: { uid: record.metadata.uid }, status: patch }, { subresource: 'status' });
     this.#lastUse = clock.monotonic();
   }
 
@@ -80,20 +69,17 @@ export class NodeReport {
     try {
       return await client.get(StorageNodes, node);
     } catch (error) {
-      if (!isReason(error, "NotFound")) throw error;
+      if (!isReason(error, 'NotFound')) throw error;
       return client.create(StorageNodes, {
         apiVersion: GROUP_VERSION,
-        kind: "StorageNode",
+        kind: 'StorageNode',
         metadata: { name: node },
         spec: {},
       });
     }
   }
 
-  async #status(
-    record: Stored<StorageNode>,
-    ready: boolean,
-  ): Promise<StorageNodeStatus> {
+  async #status(record: Stored<StorageNode>, ready: boolean): Promise<StorageNodeStatus> {
     const { facts, transfer } = this.#parts;
     const address = transfer();
     const { obstacle, pools } = await this.#pools(record.status?.pools ?? {});
@@ -105,77 +91,53 @@ export class NodeReport {
       canMount: facts.canMount,
       pools,
       ...(address ? { transfer: address } : {}),
-      conditions: [
-        ...(record.status?.conditions ?? []).filter(
-          ({ type }) => type !== "Ready",
-        ),
-        this.#condition(record, ready, obstacle),
-      ],
+      conditions: [...(record.status?.conditions ?? []).filter(({ type }) => type !== 'Ready'), this.#condition(record, ready, obstacle)],
     };
   }
 
-  #condition(
-    record: Stored<StorageNode>,
-    ready: boolean,
-    obstacle: string | null,
-  ): Condition {
+  #condition(record: Stored<StorageNode>, ready: boolean, obstacle: string | null): Condition {
     const { clock, node } = this.#parts;
     const condition = ready
       ? {
-          type: "Ready",
-          status: "True" as const,
-          reason: obstacle ? "PoolsUnhealthy" : "AgentRuns",
+          type: 'Ready',
+          status: 'True' as const,
+          reason: obstacle ? 'PoolsUnhealthy' : 'AgentRuns',
           message: obstacle ?? `the agent of node ${node} runs`,
         }
       : {
-          type: "Ready",
-          status: "False" as const,
-          reason: "AgentStopped",
+          type: 'Ready',
+          status: 'False' as const,
+          reason: 'AgentStopped',
           message: `the agent of node ${node} was stopped; start it again`,
         };
-    const before = record.status?.conditions?.find(
-      ({ type }) => type === "Ready",
-    );
+    const before = record.status?.conditions?.find(({ type }) => type === 'Ready');
     return {
       ...condition,
-      lastTransitionTime:
-        before?.status === condition.status
-          ? before.lastTransitionTime
-          : timestamp(clock),
+      lastTransitionTime: before?.status === condition.status ? before.lastTransitionTime : timestamp(clock),
     };
   }
 
   /** `recorded`: which disk a pool was on stays recorded while it cannot be opened, or another disk would be taken for it. */
-  async #pools(recorded: {
-    [name: string]: PoolStatus;
-  }): Promise<{
+  async #pools(recorded: { [name: string]: PoolStatus }): Promise<{
     pools: { [name: string]: PoolStatus };
     obstacle: string | null;
   }> {
     const pools: { [name: string]: PoolStatus } = {};
     const orphans = await this.#parts.orphans();
-    for (const pool of this.#parts.pools.values())
-      pools[pool.name] = await this.#pool(pool, orphans.get(pool.name) ?? []);
+    for (const pool of this.#parts.pools.values()) pools[pool.name] = await this.#pool(pool, orphans.get(pool.name) ?? []);
     for (const [name, { type, message }] of this.#parts.broken) {
       const uuid = recorded[name]?.uuid;
       pools[name] = {
         type,
         ...(uuid === undefined ? {} : { uuid }),
         healthy: false,
-        obstacle: { reason: "PoolNotUsable", message },
+        obstacle: { reason: 'PoolNotUsable', message },
       };
     }
     const sick = Object.entries(pools).filter(([, { healthy }]) => !healthy);
     return {
       pools,
-      obstacle:
-        sick.length === 0
-          ? null
-          : sick
-              .map(
-                ([name, { obstacle }]) => `pool ${name}: ${obstacle?.message}`,
-              )
-              .join("; "),
+      obstacle: sick.length === 0 ? null : sick.map(([name, { obstacle }]) => `pool ${name}: ${obstacle?.message}`).join('; '),
     };
   }
 
@@ -187,17 +149,12 @@ export class NodeReport {
       return {
         ...fixed,
         healthy: false,
-        obstacle: { reason: "PoolNotUsable", message: problem },
+        obstacle: { reason: 'PoolNotUsable', message: problem },
       };
     try {
       const { capacity, booked, free, size, used } = await pool.room();
-      const damaged = [...(await damages(this.#parts.inventory))].flatMap(
-        ([name, { pool: at }]) => (at === pool.name ? [name] : []),
-      );
-      const foreign = [
-        ...(await this.#parts.inventory.foreign(pool.name)),
-        ...orphans,
-      ];
+      const damaged = [...(await damages(this.#parts.inventory))].flatMap(([name, { pool: at }]) => (at === pool.name ? [name] : []));
+      const foreign = [...(await this.#parts.inventory.foreign(pool.name)), ...orphans];
       return {
         ...fixed,
         ...(capacity === null ? {} : { capacity: String(capacity) }),
@@ -213,7 +170,7 @@ export class NodeReport {
       return {
         ...fixed,
         healthy: false,
-        obstacle: { reason: "PoolNotUsable", message: messageOf(error) },
+        obstacle: { reason: 'PoolNotUsable', message: messageOf(error) },
       };
     }
   }
@@ -221,8 +178,6 @@ export class NodeReport {
 
 /** What decisions rest on: all but the bare use. */
 function withoutUse(status: StorageNodeStatus | undefined): StorageNodeStatus {
-  const pools = Object.entries(status?.pools ?? {}).map(
-    ([name, { used: _used, free: _free, ...rest }]) => [name, rest] as const,
-  );
+  const pools = Object.entries(status?.pools ?? {}).map(([name, { used: _used, free: _free, ...rest }]) => [name, rest] as const);
   return { ...status, pools: Object.fromEntries(pools) };
 }
