@@ -38,9 +38,7 @@ export class CopyActs {
   readonly #transfers: Transfers;
   readonly #publishing: Publishing;
   readonly #roomChanged: () => Promise<void>;
-  readonly #acts: {
-    [S in Step['step']]: (uid: string, step: Of<S>, world: World) => Promise<void>;
-  };
+  readonly #acts: { [S in Step['step']]: (uid: string, step: Of<S>, world: World) => Promise<void> };
 
   constructor(ports: AgentPorts, parts: ActParts) {
     this.#ports = ports;
@@ -52,10 +50,7 @@ export class CopyActs {
     this.#acts = {
       create: (uid, step, world) => this.#create(uid, step, world),
       relabel: (uid, step, world) => this.#relabel(uid, step, world),
-      reserved: (_uid, step, world) =>
-        patchMove(ports.client, move(world, step.move), {
-          incoming: { reserved: true, obstacle: null },
-        }),
+      reserved: (_uid, step, world) => patchMove(ports.client, move(world, step.move), { incoming: { reserved: true, obstacle: null } }),
       fence: (uid, step, world) => this.#fence(uid, step, world),
       pull: (uid, step, world) => this.#pull(uid, step, world),
       activate: (uid, step, world) => this.#activate(uid, step, world),
@@ -95,9 +90,7 @@ export class CopyActs {
     );
     if (step.moveUid === undefined) return;
     this.#ports.crash('reserve:created');
-    await patchMove(this.#ports.client, moveByUid(world, step.moveUid), {
-      incoming: { reserved: true, obstacle: null },
-    });
+    await patchMove(this.#ports.client, moveByUid(world, step.moveUid), { incoming: { reserved: true, obstacle: null } });
   }
 
   async #refuseReservation(world: World, uid: string, error: unknown): Promise<void> {
@@ -105,9 +98,7 @@ export class CopyActs {
     const of = moveByUid(world, uid);
     if (saysSame(error, of.status?.incoming?.obstacle)) return;
     await patchMove(this.#ports.client, of, {
-      incoming: {
-        obstacle: this.#obstacle(error, of.status?.incoming?.obstacle),
-      },
+      incoming: { obstacle: this.#obstacle(error, of.status?.incoming?.obstacle) },
     });
   }
 
@@ -130,12 +121,7 @@ export class CopyActs {
       );
     if (step.report)
       await patchMove(this.#ports.client, move(world, step.report.move), {
-        outgoing: {
-          ...step.report.outgoing,
-          fencedAt: null,
-          fencedEpoch: null,
-          obstacle: null,
-        },
+        outgoing: { ...step.report.outgoing, fencedAt: null, fencedEpoch: null, obstacle: null },
       });
   }
 
@@ -147,21 +133,10 @@ export class CopyActs {
     const { label } = local.found;
     await this.#holdFor(ordered, local);
     crash('fence:held');
-    if (label.role !== 'retired')
-      await this.#copies.relabel(local.found, {
-        role: 'retired',
-        moveUid: ordered.metadata.uid,
-      });
+    if (label.role !== 'retired') await this.#copies.relabel(local.found, { role: 'retired', moveUid: ordered.metadata.uid });
     crash('fence:labelled');
     const { formatted } = label;
-    await patchMove(client, ordered, {
-      outgoing: {
-        fencedAt: timestamp(clock),
-        fencedEpoch: step.epoch,
-        formatted,
-        obstacle: null,
-      },
-    });
+    await patchMove(client, ordered, { outgoing: { fencedAt: timestamp(clock), fencedEpoch: step.epoch, formatted, obstacle: null } });
     tell(
       ordered,
       'Normal',
@@ -180,9 +155,7 @@ export class CopyActs {
       await this.#copies.hold(local.found);
     } catch (error) {
       if (error instanceof FlockError && !saysSame(error, before))
-        await patchMove(this.#ports.client, ordered, {
-          outgoing: { obstacle: this.#obstacle(error, before) },
-        });
+        await patchMove(this.#ports.client, ordered, { outgoing: { obstacle: this.#obstacle(error, before) } });
       throw error;
     }
   }
@@ -200,12 +173,7 @@ export class CopyActs {
     if (found.pool.points) await found.pool.freeze(found.name, commitPoint(moveUid));
     this.#ports.crash('activate:frozen');
     const formatted = found.label.formatted || (move(world, step.move).status?.outgoing?.formatted ?? false);
-    await this.#copies.relabel(found, {
-      role: 'active',
-      epoch: step.epoch,
-      formatted,
-      arrivedBy: moveUid,
-    });
+    await this.#copies.relabel(found, { role: 'active', epoch: step.epoch, formatted, arrivedBy: moveUid });
     this.#ports.crash('activate:labelled');
     this.#ports.tell(
       volume(world),

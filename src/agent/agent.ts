@@ -134,20 +134,12 @@ class NodeAgent implements Agent {
     const shared = { copies, inventory: this.#inventory, publications, lock };
     const publishing = new Publishing(this.#ports, shared);
     const running = new Transfers(this.#ports, transfers, (volume) => this.#queue.add(volume));
-    const acts = new CopyActs(this.#ports, {
-      ...shared,
-      transfers: running,
-      publishing,
-      roomChanged: () => this.#reportSoon(),
-    });
+    const acts = new CopyActs(this.#ports, { ...shared, transfers: running, publishing, roomChanged: () => this.#reportSoon() });
     this.#copies = copies;
     this.#transfers = running;
     this.#reconciler = new VolumeReconciler(this.#ports, { ...shared, acts });
     this.#serving = new Serving(
-      () =>
-        serve({
-          authorize: authorizer({ client, node, mounts }, { copies, lock }),
-        }),
+      () => serve({ authorize: authorizer({ client, node, mounts }, { copies, lock }) }),
       () => void this.#reportNow(),
     );
     await this.#reportNow();
@@ -310,17 +302,10 @@ class NodeAgent implements Agent {
   #calls(local: LocalNode, transfers: Transfers): { [path: string]: Call } {
     return {
       '/v1/publish': async (body) =>
-        local.publish({
-          volume: textOf(body, 'volume'),
-          target: textOf(body, 'target'),
-          readOnly: body.readOnly === true,
-        }),
+        local.publish({ volume: textOf(body, 'volume'), target: textOf(body, 'target'), readOnly: body.readOnly === true }),
       '/v1/unpublish': async (body) => {
         const volume = textOf(body, 'volume');
-        await local.unpublish({
-          volume,
-          ...(body.target === undefined ? {} : { target: textOf(body, 'target') }),
-        });
+        await local.unpublish({ volume, ...(body.target === undefined ? {} : { target: textOf(body, 'target') }) });
         return {};
       },
       '/v1/status': () =>

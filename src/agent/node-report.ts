@@ -70,12 +70,7 @@ export class NodeReport {
       return await client.get(StorageNodes, node);
     } catch (error) {
       if (!isReason(error, 'NotFound')) throw error;
-      return client.create(StorageNodes, {
-        apiVersion: GROUP_VERSION,
-        kind: 'StorageNode',
-        metadata: { name: node },
-        spec: {},
-      });
+      return client.create(StorageNodes, { apiVersion: GROUP_VERSION, kind: 'StorageNode', metadata: { name: node }, spec: {} });
     }
   }
 
@@ -111,28 +106,17 @@ export class NodeReport {
           message: `the agent of node ${node} was stopped; start it again`,
         };
     const before = record.status?.conditions?.find(({ type }) => type === 'Ready');
-    return {
-      ...condition,
-      lastTransitionTime: before?.status === condition.status ? before.lastTransitionTime : timestamp(clock),
-    };
+    return { ...condition, lastTransitionTime: before?.status === condition.status ? before.lastTransitionTime : timestamp(clock) };
   }
 
   /** `recorded`: which disk a pool was on stays recorded while it cannot be opened, or another disk would be taken for it. */
-  async #pools(recorded: { [name: string]: PoolStatus }): Promise<{
-    pools: { [name: string]: PoolStatus };
-    obstacle: string | null;
-  }> {
+  async #pools(recorded: { [name: string]: PoolStatus }): Promise<{ pools: { [name: string]: PoolStatus }; obstacle: string | null }> {
     const pools: { [name: string]: PoolStatus } = {};
     const orphans = await this.#parts.orphans();
     for (const pool of this.#parts.pools.values()) pools[pool.name] = await this.#pool(pool, orphans.get(pool.name) ?? []);
     for (const [name, { type, message }] of this.#parts.broken) {
       const uuid = recorded[name]?.uuid;
-      pools[name] = {
-        type,
-        ...(uuid === undefined ? {} : { uuid }),
-        healthy: false,
-        obstacle: { reason: 'PoolNotUsable', message },
-      };
+      pools[name] = { type, ...(uuid === undefined ? {} : { uuid }), healthy: false, obstacle: { reason: 'PoolNotUsable', message } };
     }
     const sick = Object.entries(pools).filter(([, { healthy }]) => !healthy);
     return {
@@ -145,12 +129,7 @@ export class NodeReport {
     const { type, uuid, thin, points, unit } = pool;
     const fixed = { type, uuid, unit: String(unit), thin, points };
     const problem = (await this.#parts.inventory.problems()).get(pool.name);
-    if (problem !== undefined)
-      return {
-        ...fixed,
-        healthy: false,
-        obstacle: { reason: 'PoolNotUsable', message: problem },
-      };
+    if (problem !== undefined) return { ...fixed, healthy: false, obstacle: { reason: 'PoolNotUsable', message: problem } };
     try {
       const { capacity, booked, free, size, used } = await pool.room();
       const damaged = [...(await damages(this.#parts.inventory))].flatMap(([name, { pool: at }]) => (at === pool.name ? [name] : []));
@@ -167,11 +146,7 @@ export class NodeReport {
         ...(damaged.length > 0 ? { damaged } : {}),
       };
     } catch (error) {
-      return {
-        ...fixed,
-        healthy: false,
-        obstacle: { reason: 'PoolNotUsable', message: messageOf(error) },
-      };
+      return { ...fixed, healthy: false, obstacle: { reason: 'PoolNotUsable', message: messageOf(error) } };
     }
   }
 }

@@ -104,29 +104,12 @@ export class World {
   #random: number;
 
   constructor(options: WorldOptions = {}) {
-    this.#options = {
-      nodes: 2,
-      controllers: 1,
-      capacity: 1n << 30n,
-      points: true,
-      caps: {},
-      seed: 1,
-      interleave: 0,
-      stale: 0,
-      ...options,
-    };
+    this.#options = { nodes: 2, controllers: 1, capacity: 1n << 30n, points: true, caps: {}, seed: 1, interleave: 0, stale: 0, ...options };
     this.#random = this.#options.seed;
     let uids = 0;
     const uid = (): string => `${String((uids += 1)).padStart(8, '0')}-0000-4000-8000-${String(this.#options.seed).padStart(12, '0')}`;
-    this.registry = new Registry({
-      table: new MemoryTable(),
-      clock: this.clock,
-      uid,
-    });
-    this.client = new LocalClient({
-      registry: this.registry,
-      clock: this.clock,
-    });
+    this.registry = new Registry({ table: new MemoryTable(), clock: this.clock, uid });
+    this.client = new LocalClient({ registry: this.registry, clock: this.clock });
     for (let number = 1; number <= this.#options.nodes; number += 1) {
       const name = `node-${number}`;
       this.machines.set(name, machine(memoryDisk(`pool-${number}`, this.#options.capacity)));
@@ -235,22 +218,14 @@ export class World {
     const { clock, log } = this;
     const ports = {
       client: this.#mortal(name, life, this.client, true),
-      known: {
-        moves: this.#view(() => this.moves()),
-        nodes: () => this.nodes(),
-        volumes: () => this.volumes(),
-      },
+      known: { moves: this.#view(() => this.moves()), nodes: () => this.nodes(), volumes: () => this.volumes() },
       caps: { ...DEFAULT_CAPS, ...this.#options.caps },
       clock,
       crash: this.#crash(name, life),
       log,
       tell: (_about: object, type: string, reason: string, message: string) => void this.told.push(`${type} ${reason}: ${message}`),
     };
-    this.#controllers.set(name, {
-      life,
-      moves: new MoveController(ports),
-      volumes: new VolumeController(ports),
-    });
+    this.#controllers.set(name, { life, moves: new MoveController(ports), volumes: new VolumeController(ports) });
   }
 
   /** A new agent on the machine as it is. */
@@ -258,14 +233,7 @@ export class World {
     const life = { over: false };
     const of = this.machine(node);
     const mortal = <T extends object>(target: T): T => this.#mortal(node, life, target);
-    const pool = mortal(
-      new MemoryPool({
-        name: 'local',
-        disk: of.disk,
-        points: this.#options.points,
-        journals: '/journals',
-      }) as Pool,
-    );
+    const pool = mortal(new MemoryPool({ name: 'local', disk: of.disk, points: this.#options.points, journals: '/journals' }) as Pool);
     const moves = this.#view(() => (this.watchesAreEmpty ? [] : this.moves()));
     const ports: AgentPorts = {
       node,
@@ -345,31 +313,13 @@ export class World {
       transfer: { address: name, port: 1 },
       filesystems: ['ext4', 'xfs'],
       canMount: true,
-      pools: {
-        local: {
-          type: 'image',
-          free,
-          points: this.#options.points,
-          healthy: disk.gone === null,
-        },
-      },
+      pools: { local: { type: 'image', free, points: this.#options.points, healthy: disk.gone === null } },
       conditions: [
-        {
-          type: 'Ready',
-          status: ready ? 'True' : 'Unknown',
-          reason: 'World',
-          message: '',
-          lastTransitionTime: '2026-01-01T00:00:00Z',
-        },
+        { type: 'Ready', status: ready ? 'True' : 'Unknown', reason: 'World', message: '', lastTransitionTime: '2026-01-01T00:00:00Z' },
       ],
     };
     if (!this.nodes().some(({ metadata }) => metadata.name === name))
-      await this.client.create(StorageNodes, {
-        apiVersion: GROUP_VERSION,
-        kind: 'StorageNode',
-        metadata: { name },
-        spec: {},
-      });
+      await this.client.create(StorageNodes, { apiVersion: GROUP_VERSION, kind: 'StorageNode', metadata: { name }, spec: {} });
     await this.client.patch(StorageNodes, name, { status }, { subresource: 'status' });
   }
 
@@ -420,12 +370,7 @@ export class World {
 
   async create(spec: Partial<VolumeSpec> = {}, name = 'db'): Promise<void> {
     const whole = { size: String(LEAST), node: 'node-1', ...spec };
-    await this.client.create(Volumes, {
-      apiVersion: GROUP_VERSION,
-      kind: 'Volume',
-      metadata: { name },
-      spec: whole,
-    });
+    await this.client.create(Volumes, { apiVersion: GROUP_VERSION, kind: 'Volume', metadata: { name }, spec: whole });
     await this.settle();
   }
 
@@ -444,11 +389,7 @@ export class World {
 
   /** Mounts it and writes, as an application does: what is acknowledged has to be there later. */
   async publish(node: string, target = '/srv/db'): Promise<void> {
-    await this.agent(node).publishing.publish({
-      volume: 'db',
-      target,
-      readOnly: false,
-    });
+    await this.agent(node).publishing.publish({ volume: 'db', target, readOnly: false });
     this.check();
   }
 
@@ -471,10 +412,7 @@ export class World {
     const { mounts, disk } = this.machine(node);
     const copy = copyAt(disk, mounts.get('/mnt/check')?.device ?? '');
     const wrong = [...this.acknowledged].filter(([block, text]) => textAt(copy, block) !== text).map(([block]) => String(block));
-    await this.agent(node).publishing.unpublish({
-      volume: 'db',
-      target: '/mnt/check',
-    });
+    await this.agent(node).publishing.unpublish({ volume: 'db', target: '/mnt/check' });
     return wrong;
   }
 
@@ -510,15 +448,7 @@ export class World {
       points: [],
       proof: null,
     };
-    return (
-      whyNotPublish({
-        node,
-        volume,
-        moves: this.moves(),
-        copy: seen,
-        leaseFresh: true,
-      }) === null
-    );
+    return whyNotPublish({ node, volume, moves: this.moves(), copy: seen, leaseFresh: true }) === null;
   }
 
   /** G-07: what the record names is there, once it was made. */
@@ -543,33 +473,13 @@ function agentOf(ports: AgentPorts, pool: Pool, life: Life, publications: Return
   const shared = { copies, inventory: seen, publications, lock };
   const publishing = new Publishing(ports, shared);
   const settings = {
-    identity: () => ({
-      cluster: 'world',
-      node: ports.node,
-      key: '',
-      certificate: '',
-      authority: '',
-    }),
+    identity: () => ({ cluster: 'world', node: ports.node, key: '', certificate: '', authority: '' }),
     progressMs: 5_000,
     retry: { first: 1_000, longest: 30_000 },
   };
   const transfers = new Transfers(ports, settings, () => undefined);
-  const acts = new CopyActs(ports, {
-    ...shared,
-    transfers,
-    publishing,
-    roomChanged: async () => undefined,
-  });
+  const acts = new CopyActs(ports, { ...shared, transfers, publishing, roomChanged: async () => undefined });
   const reconciler = new VolumeReconciler(ports, { ...shared, acts });
   const authorize = authorizer(ports, { copies, lock });
-  return {
-    life,
-    reconciler,
-    publishing,
-    transfers,
-    copies,
-    inventory: seen,
-    pool,
-    authorize,
-  };
+  return { life, reconciler, publishing, transfers, copies, inventory: seen, pool, authorize };
 }
