@@ -4,16 +4,18 @@ import { saysSame, servedCopy, withSince } from '../decide/observed.ts';
 import { checkFilesystemSize } from '../decide/filesystem-size.ts';
 import { timestamp } from '../model/clock.ts';
 import { FlockError } from '../model/errors.ts';
-import type { CopyLabel } from '../model/label.ts';
+import { copyName, type CopyLabel } from '../model/label.ts';
 import type { Obstacle, Stored } from '../model/meta.ts';
 import { Moves, type Move } from '../model/move.ts';
-import { commitPoint } from '../model/points.ts';
+import { commitPoint, snapshotPoint } from '../model/points.ts';
 import { USUAL_FILESYSTEM, Volumes, type Volume } from '../model/volume.ts';
 import type { Copies, LocalCopy } from './copies.ts';
 import { nameOf, type FoundCopy, type FoundUnlabelled, type Inventory } from './inventory.ts';
 import type { AgentPorts } from './ports.ts';
+import type { Pool } from '../pools/pool.ts';
 import type { Publishing } from './publishing.ts';
 import { patchEntry, patchMove, type World } from './records.ts';
+import { SnapshotActs } from './snapshots.ts';
 import type { Transfers } from './transfers.ts';
 
 type Step = Exclude<CopyStep, { step: 'blocked' }>;
@@ -47,6 +49,7 @@ export class CopyActs {
     this.#transfers = parts.transfers;
     this.#publishing = parts.publishing;
     this.#roomChanged = parts.roomChanged;
+    const snapshots = new SnapshotActs(ports, parts);
     this.#acts = {
       create: (uid, step, world) => this.#create(uid, step, world),
       relabel: (uid, step, world) => this.#relabel(uid, step, world),
@@ -58,6 +61,8 @@ export class CopyActs {
       grow: (uid, step) => this.#grow(uid, step),
       remove: (uid, step, world) => this.#remove(uid, step, world),
       releasePoint: (uid, step) => this.#releasePoint(uid, step),
+      takeSnapshot: (uid, step) => snapshots.take(uid, step),
+      dropSnapshot: (uid, step) => snapshots.drop(uid, step),
       dropEntry: (_uid, step, world) => patchEntry(ports.client, volume(world), step.copy, null),
     };
   }
@@ -75,7 +80,7 @@ export class CopyActs {
     if (label.volumeMode === 'Filesystem' && step.role === 'active') checkFilesystemSize(label.filesystem, step.size);
     try {
       await pool.verify();
-      await pool.create(nameOf(uid, step.copy), step.size, label);
+      await beBegun(pool, label, step);
     } catch (error) {
       if (step.moveUid !== undefined) await this.#refuseReservation(world, step.moveUid, error);
       throw error;
@@ -290,6 +295,14 @@ function moveByUid(world: World, uid: string): Stored<Move> {
   return found;
 }
 
+/** Empty, or with the bytes of the snapshot that its volume begins with. */
+async function beBegun(pool: Pool, label: CopyLabel, { size, from }: Of<'create'>): Promise<void> {
+  const name = copyName(label);
+  if (!from) return void (await pool.create(name, size, label));
+  const { volumeUid = '', copy = '' } = from.status ?? {};
+  await pool.clone(name, size, label, { copy: nameOf(volumeUid, copy), point: snapshotPoint(from.metadata.uid) });
+}
+
 function labelOf(uid: string, step: Of<'create'>, of: Stored<Volume>): CopyLabel {
   const source = servedCopy(of);
   return {
@@ -303,8 +316,9 @@ function labelOf(uid: string, step: Of<'create'>, of: Stored<Volume>): CopyLabel
     size: String(step.size),
     volumeMode: of.spec.volumeMode ?? 'Filesystem',
     filesystem: of.spec.filesystem ?? USUAL_FILESYSTEM,
-    // What arrives brings its filesystem along.
-    formatted: step.moveUid === undefined ? false : (source?.formatted ?? false),
+    // What arrives, or begins with a snapshot, brings its filesystem along.
+    formatted: (step.moveUid === undefined ? step.from?.status?.formatted : source?.formatted) ?? false,
+    ...(step.from || source?.cloned ? { cloned: true } : {}),
     sectorSize: SECTOR,
   };
 }

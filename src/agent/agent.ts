@@ -4,27 +4,31 @@ import { heartbeat } from '../api/election.ts';
 import { informer, type Informer } from '../api/informer.ts';
 import { workQueue, type WorkQueue } from '../api/queue.ts';
 import { hasEnded } from '../decide/observed.ts';
+import { sourceSnapshot } from '../decide/snapshots.ts';
 import { FlockError, messageOf } from '../model/errors.ts';
 import { Moves, type Move } from '../model/move.ts';
 import { readPoint } from '../model/points.ts';
+import type { Stored } from '../model/meta.ts';
+import { Snapshots, type Snapshot } from '../model/snapshot.ts';
 import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
 import type { CopyName, PointName, Pool } from '../pools/pool.ts';
 import type { SourceOptions, SourceServer } from '../transfer/transfer.ts';
 import { CopyActs } from './acts.ts';
 import { authorizer } from './authorize.ts';
+import { socketCalls } from './calls.ts';
 import { Copies } from './copies.ts';
 import { damages, inventory, type Inventory } from './inventory.ts';
 import { turns } from '../host/turns.ts';
 import type { AgentMetrics } from './metrics.ts';
 import type { Alongside, LocalNode } from './local-node.ts';
-import { NodeReport, type BrokenPool, type NodeFacts } from './node-report.ts';
+import { NodeReport, type BrokenPool, type NodeFacts, type Orphans } from './node-report.ts';
 import type { AgentPorts } from './ports.ts';
 import type { Publications } from './publications.ts';
 import { Publishing } from './publishing.ts';
 import { VolumeReconciler } from './reconcile.ts';
 import { needsSource, Serving } from './serving.ts';
-import { textOf, type Call } from './socket.ts';
+import type { Call } from './socket.ts';
 import { Transfers, type TransferSettings } from './transfers.ts';
 
 export interface AgentOptions extends Omit<AgentPorts, 'known' | 'isLeaseFresh' | 'pools'> {
@@ -48,6 +52,9 @@ export interface AgentOptions extends Omit<AgentPorts, 'known' | 'isLeaseFresh' 
   alongside?: Alongside;
 }
 
+/** For how long a mount or unmount waits until its record says so, ms. */
+const RECORDED = 5_000;
+
 export interface LocalSocket {
   close(): Promise<void>;
 }
@@ -69,6 +76,7 @@ class NodeAgent implements Agent {
   readonly #volumes: Informer<Volume>;
   readonly #moves: Informer<Move>;
   readonly #nodes: Informer<StorageNode>;
+  readonly #snapshots: Informer<Snapshot>;
   readonly #queue: WorkQueue;
   readonly #inventory: Inventory;
   readonly #ports: AgentPorts;
@@ -78,11 +86,14 @@ class NodeAgent implements Agent {
   #local = new Map<CopyName, string>();
   /** What was wrong with the pools and single copies then. */
   #problems = '';
+  /** The watch of volumes has told of all: before that, a volume that it does not show may be there. */
+  #isSynced = false;
   #copies: Copies | null = null;
   #reporting: Promise<void> = Promise.resolve();
   #nextReport: Promise<void> | null = null;
   #reconciler: VolumeReconciler | null = null;
   #transfers: Transfers | null = null;
+  #publishing: Publishing | null = null;
   #serving: Serving | null = null;
   #socket: LocalSocket | null = null;
   #alongside: { close(): Promise<void> } | null = null;
@@ -94,6 +105,7 @@ class NodeAgent implements Agent {
     this.#volumes = informer(client, Volumes, watching);
     this.#moves = informer(client, Moves, watching);
     this.#nodes = informer(client, StorageNodes, watching);
+    this.#snapshots = informer(client, Snapshots, watching);
     const beat = heartbeat({ client, node, ...watching });
     this.#running.push(beat.start(this.#stop.signal));
     this.#inventory = inventory(options.pools, options.broken);
@@ -102,6 +114,7 @@ class NodeAgent implements Agent {
       isLeaseFresh: () => beat.isFresh(),
       known: {
         movesOf: (volume) => this.#moves.list().filter((move) => move.spec.volume === volume),
+        snapshotsOf: (volume) => this.#snapshots.list().filter((snapshot) => snapshot.spec.volume === volume),
         node: (name) => this.#nodes.get(name),
         volume: (name) => this.#volumes.get(name),
       },
@@ -137,6 +150,7 @@ class NodeAgent implements Agent {
     const acts = new CopyActs(this.#ports, { ...shared, transfers: running, publishing, roomChanged: () => this.#reportSoon() });
     this.#copies = copies;
     this.#transfers = running;
+    this.#publishing = publishing;
     this.#reconciler = new VolumeReconciler(this.#ports, { ...shared, acts });
     this.#serving = new Serving(
       () => serve({ authorize: authorizer({ client, node, mounts }, { copies, lock }) }),
@@ -144,7 +158,7 @@ class NodeAgent implements Agent {
     );
     await this.#reportNow();
     const offered = this.#offered(publishing);
-    this.#socket = await listen(this.#calls(offered, running), () => metrics.text());
+    this.#socket = await listen(socketCalls(offered, running), () => metrics.text());
     await this.#watch();
     this.#running.push(this.#reportForEver());
     await this.#serveAlongside(offered);
@@ -163,8 +177,10 @@ class NodeAgent implements Agent {
   async #watch(): Promise<void> {
     const { node } = this.#options;
     const { signal } = this.#stop;
-    this.#running.push(this.#volumes.start(signal), this.#moves.start(signal), this.#nodes.start(signal));
-    await Promise.all([this.#volumes.synced, this.#moves.synced, this.#nodes.synced]);
+    const watches = [this.#volumes, this.#moves, this.#nodes, this.#snapshots];
+    this.#running.push(...watches.map((each) => each.start(signal)));
+    await Promise.all(watches.map((each) => each.synced));
+    this.#isSynced = true;
     this.#volumes.onChange((name, volume, previous) => {
       if (this.#isLocal(name) || concerns(volume, node) || concerns(previous, node)) this.#queue.add(name);
     });
@@ -172,7 +188,15 @@ class NodeAgent implements Agent {
       const either = move ?? previous;
       if (either) this.#moveChanged(either, move === null);
     });
+    this.#snapshots.onChange((_name, snapshot, previous) => this.#snapshotChanged(snapshot ?? previous));
     await this.#look();
+  }
+
+  /** A volume that begins with it waits for it too. */
+  #snapshotChanged(snapshot: Stored<Snapshot> | null): void {
+    if (snapshot?.status?.node !== this.#options.node) return;
+    this.#queue.add(snapshot.spec.volume);
+    for (const volume of this.#volumes.list()) if (sourceSnapshot(volume) === snapshot.metadata.name) this.#queue.add(volume.metadata.name);
   }
 
   #moveChanged(move: Move, gone: boolean): void {
@@ -207,6 +231,7 @@ class NodeAgent implements Agent {
       if (signal.aborted) return;
       await this.#options.reopen();
       for (const pool of this.#options.pools.keys()) this.#inventory.touched(pool);
+      await this.#lookAtMounts();
       await this.#look();
       await this.#reportNow();
     }
@@ -233,6 +258,30 @@ class NodeAgent implements Agent {
   #isOver(point: PointName): boolean {
     const read = readPoint(point);
     return read !== null && !this.#moves.list().some((move) => read.isOf(move.metadata.uid) && !hasEnded(move));
+  }
+
+  /** Whoever unmounted without a word gets his volume free all the same. */
+  async #lookAtMounts(): Promise<void> {
+    const { log } = this.#options;
+    const ended = await this.#publishing?.endUnmounted().catch((error: unknown) => {
+      log.warn({ error: messageOf(error) }, 'whether what was mounted still is could not be seen; it is tried again');
+    });
+    for (const { volume, targets } of ended ?? []) this.#unmounted(volume, targets);
+  }
+
+  #unmounted(name: string, targets: readonly string[]): void {
+    const { log, tell, node } = this.#options;
+    const at = targets.join(', ');
+    log.info({ volume: name, targets }, 'unmounted by others than this agent');
+    const volume = this.#volumes.get(name);
+    if (volume)
+      tell(
+        volume,
+        'Normal',
+        'UnmountedByOthers',
+        `volume ${name} is not mounted at ${at} on node ${node} any more, and nothing has its device open: it is taken for unmounted. Unmount it by flockctl volume unmount ${name}, and that is known at once`,
+      );
+    this.#queue.add(name);
   }
 
   #isLocal(volume: string): boolean {
@@ -264,17 +313,14 @@ class NodeAgent implements Agent {
     }
   }
 
-  async #orphans(): Promise<ReadonlyMap<string, string[]>> {
-    const byPool = new Map<string, string[]>();
+  async #orphans(): Promise<ReadonlyMap<string, Orphans> | null> {
+    if (!this.#isSynced) return null;
+    const byPool = new Map<string, Orphans>();
     for (const { name, label, pool } of await this.#inventory.copies()) {
-      if (this.#volumes.get(label.volume)?.metadata.uid === label.volumeUid || !(await this.#isSynced())) continue;
-      byPool.set(pool.name, [...(byPool.get(pool.name) ?? []), name]);
+      if (this.#volumes.get(label.volume)?.metadata.uid === label.volumeUid) continue;
+      byPool.set(pool.name, { ...byPool.get(pool.name), [name]: label.volume });
     }
     return byPool;
-  }
-
-  async #isSynced(): Promise<boolean> {
-    return Promise.race([this.#volumes.synced.then(() => true), Promise.resolve(false)]);
   }
 
   // ---- on this machine -----------------------------------------------------------------------------------------------------------
@@ -287,40 +333,27 @@ class NodeAgent implements Agent {
       volume: (name) => this.#volumes.get(name),
       publish: async (order) => {
         const done = await publishing.publish(order);
-        this.#queue.add(order.volume);
+        await this.#recorded(order.volume);
         return done;
       },
       unpublish: async (order) => {
         await publishing.unpublish(order);
-        this.#queue.add(order.volume);
+        await this.#recorded(order.volume);
       },
       published: (volume) => publishing.published(volume),
       fill: (volume) => publishing.fill(volume),
     };
   }
 
-  #calls(local: LocalNode, transfers: Transfers): { [path: string]: Call } {
-    return {
-      '/v1/publish': async (body) =>
-        local.publish({ volume: textOf(body, 'volume'), target: textOf(body, 'target'), readOnly: body.readOnly === true }),
-      '/v1/unpublish': async (body) => {
-        const volume = textOf(body, 'volume');
-        await local.unpublish({ volume, ...(body.target === undefined ? {} : { target: textOf(body, 'target') }) });
-        return {};
-      },
-      '/v1/status': () =>
-        Promise.resolve({
-          node: this.#options.node,
-          transfers: transfers.progress().map(({ move, progress }) => ({
-            move,
-            ...progress,
-            bytesTotal: String(progress.bytesTotal),
-            bytesDone: String(progress.bytesDone),
-            bytesSent: String(progress.bytesSent),
-            bytesResumed: String(progress.bytesResumed),
-          })),
-        }),
-    };
+  /**
+   * The record says how it is in use before who asked for that goes on, to a move for instance. What is done is done: with a server that is
+   * away, or work on the volume that takes long, the record follows later.
+   */
+  async #recorded(volume: string): Promise<void> {
+    const waited = new AbortController();
+    const looked = this.#work(volume).catch(() => this.#queue.add(volume));
+    await Promise.race([looked, this.#options.clock.sleep(RECORDED, waited.signal).catch(() => undefined)]);
+    waited.abort();
   }
 
   async stop(): Promise<void> {

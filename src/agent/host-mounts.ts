@@ -1,8 +1,9 @@
 // The agent's Mounts on a real machine: the verbs of src/host. Without root nothing is mounted, and raw volumes are links.
+import { beDistinct } from '../host/distinct.ts';
 import { beFormatted } from '../host/format.ts';
 import { beBound, beFlushed, beUnbound, isBound } from '../host/bound.ts';
 import { isLink, realPlace } from '../host/files.ts';
-import { beGrown } from '../host/grow-filesystem.ts';
+import { beGrown, beGrownUnmounted } from '../host/grow-filesystem.ts';
 import { beMounted } from '../host/mounts.ts';
 import { FlockError } from '../model/errors.ts';
 import type { Mounts } from './ports.ts';
@@ -16,10 +17,12 @@ export function hostMounts(canMount: boolean): Mounts {
   };
   return {
     beFormatted: async (device, filesystem, formatted) => (canMount ? beFormatted(device, filesystem, formatted) : refused()),
+    beDistinct: async (device, filesystem) => (canMount ? beDistinct(device, filesystem) : refused()),
     beMounted: async (device, target, filesystem, readOnly) => (canMount ? beMounted(device, target, filesystem, readOnly) : refused()),
     beUnmounted: beUnbound,
     beBound: (device, target) => beBound(device, target, canMount ? 'mount' : 'link'),
     beGrown,
+    beGrownUnmounted,
     isMounted: isBound,
     realPlace,
     isLink,

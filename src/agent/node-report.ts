@@ -7,7 +7,7 @@ import { timestamp, type Clock } from '../model/clock.ts';
 import { isReason, messageOf } from '../model/errors.ts';
 import { GROUP_VERSION, type Condition, type Stored } from '../model/meta.ts';
 import { StorageNodes, type PoolStatus, type PoolType, type StorageNode, type StorageNodeStatus } from '../model/storage-node.ts';
-import type { Pool } from '../pools/pool.ts';
+import type { CopyName, Pool } from '../pools/pool.ts';
 import { damages, type Inventory } from './inventory.ts';
 
 export interface NodeFacts {
@@ -22,6 +22,11 @@ export interface BrokenPool {
   message: string;
 }
 
+/** The volume that each was a copy of, by the copy's name. */
+export interface Orphans {
+  [copy: CopyName]: string;
+}
+
 export interface ReportParts {
   node: string;
   client: Client;
@@ -34,8 +39,8 @@ export interface ReportParts {
   /** Between two writes that only tell of the disks' use, ms. */
   useMs: number;
   transfer: () => { address: string; port: number } | null;
-  /** Names of copies on this node that no record speaks of. */
-  orphans: () => Promise<ReadonlyMap<string, string[]>>;
+  /** Copies on this node that no record speaks of, by pool; null: not known yet. */
+  orphans: () => Promise<ReadonlyMap<string, Orphans> | null>;
 }
 
 export class NodeReport {
@@ -113,7 +118,8 @@ export class NodeReport {
   async #pools(recorded: { [name: string]: PoolStatus }): Promise<{ pools: { [name: string]: PoolStatus }; obstacle: string | null }> {
     const pools: { [name: string]: PoolStatus } = {};
     const orphans = await this.#parts.orphans();
-    for (const pool of this.#parts.pools.values()) pools[pool.name] = await this.#pool(pool, orphans.get(pool.name) ?? []);
+    for (const pool of this.#parts.pools.values())
+      pools[pool.name] = await this.#pool(pool, orphans ? orphans.get(pool.name) : recorded[pool.name]?.orphaned);
     for (const [name, { type, message }] of this.#parts.broken) {
       const uuid = recorded[name]?.uuid;
       pools[name] = { type, ...(uuid === undefined ? {} : { uuid }), healthy: false, obstacle: { reason: 'PoolNotUsable', message } };
@@ -125,7 +131,7 @@ export class NodeReport {
     };
   }
 
-  async #pool(pool: Pool, orphans: readonly string[]): Promise<PoolStatus> {
+  async #pool(pool: Pool, orphaned: Orphans | undefined): Promise<PoolStatus> {
     const { type, uuid, thin, points, unit } = pool;
     const fixed = { type, uuid, unit: String(unit), thin, points };
     const problem = (await this.#parts.inventory.problems()).get(pool.name);
@@ -133,7 +139,7 @@ export class NodeReport {
     try {
       const { capacity, booked, free, size, used } = await pool.room();
       const damaged = [...(await damages(this.#parts.inventory))].flatMap(([name, { pool: at }]) => (at === pool.name ? [name] : []));
-      const foreign = [...(await this.#parts.inventory.foreign(pool.name)), ...orphans];
+      const foreign = await this.#parts.inventory.foreign(pool.name);
       return {
         ...fixed,
         ...(capacity === null ? {} : { capacity: String(capacity) }),
@@ -144,6 +150,7 @@ export class NodeReport {
         healthy: true,
         ...(foreign.length > 0 ? { foreign } : {}),
         ...(damaged.length > 0 ? { damaged } : {}),
+        ...(orphaned ? { orphaned } : {}),
       };
     } catch (error) {
       return { ...fixed, healthy: false, obstacle: { reason: 'PoolNotUsable', message: messageOf(error) } };

@@ -4,6 +4,7 @@ import type { Clock } from '../model/clock.ts';
 import type { CrashPoint } from '../model/crash.ts';
 import type { ApiObject, Stored } from '../model/meta.ts';
 import type { Move } from '../model/move.ts';
+import type { Snapshot } from '../model/snapshot.ts';
 import type { StorageNode } from '../model/storage-node.ts';
 import type { Filesystem, Volume } from '../model/volume.ts';
 import type { CopyName, Pool } from '../pools/pool.ts';
@@ -13,12 +14,16 @@ import type { JournalState, Log, PullOptions, RoundOrder, RoundReport, ScrubRepo
 export interface Mounts {
   /** Never on a guess: `formatted` is what label and record say. Throws Corrupt when they disagree with the device. */
   beFormatted(device: string, filesystem: Filesystem, formatted: boolean): Promise<void>;
+  /** A cloned filesystem has an identity of its own: two of one UUID cannot be mounted beside each other. Of one that is not mounted. */
+  beDistinct(device: string, filesystem: Filesystem): Promise<void>;
   beMounted(device: string, target: string, filesystem: Filesystem, readOnly: boolean): Promise<void>;
   beUnmounted(target: string): Promise<void>;
   /** The device node itself at `target`, for raw block volumes. */
   beBound(device: string, target: string): Promise<void>;
   /** The mounted filesystem fills its device. */
   beGrown(device: string, target: string, filesystem: Filesystem): Promise<void>;
+  /** Before it is mounted: a filesystem that this machine could not grow once it is. */
+  beGrownUnmounted(device: string, filesystem: Filesystem): Promise<void>;
   isMounted(target: string): Promise<boolean>;
   /** The path by the real name of its folder, so that one place has one name. */
   realPlace(target: string): Promise<string>;
@@ -41,6 +46,8 @@ export type Tell = (about: ApiObject, type: 'Normal' | 'Warning', reason: string
 /** What is known of the records without asking: kept up to date by watches. */
 export interface Known {
   movesOf(volume: string): Stored<Move>[];
+  /** Snapshots of volumes of this name. */
+  snapshotsOf(volume: string): Stored<Snapshot>[];
   node(name: string): Stored<StorageNode> | null;
   volume(name: string): Stored<Volume> | null;
 }

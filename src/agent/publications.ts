@@ -11,12 +11,16 @@ export interface Publication {
   readOnly: boolean;
   /** Name of its volume, so that it can be found when the copy cannot. */
   volume?: string;
+  /** By a kubelet, which alone ends it. */
+  staged?: boolean;
 }
 
 export interface Publications {
   of(copy: CopyName): readonly Publication[];
   /** All of the volume, whatever has become of its copies. */
   ofVolume(volume: string): { copy: CopyName; target: string }[];
+  /** Names of all volumes that are published. */
+  volumes(): string[];
   add(copy: CopyName, publication: Publication): Promise<void>;
   remove(copy: CopyName, target: string): Promise<void>;
   /** Who is published at this path, if anybody. */
@@ -55,6 +59,7 @@ export async function publicationsIn(store: PublicationStore, mounts: Pick<Mount
   return {
     of: (copy) => all.get(copy) ?? [],
     ofVolume: (volume) => ofVolume(all, volume),
+    volumes: () => volumesOf(all),
     add: async (copy, publication) => {
       all.set(copy, [...(all.get(copy) ?? []).filter(({ target }) => target !== publication.target), publication]);
       await save();
@@ -71,6 +76,10 @@ export async function publicationsIn(store: PublicationStore, mounts: Pick<Mount
 
 export const ofVolume = (all: ReadonlyMap<CopyName, readonly Publication[]>, volume: string): { copy: CopyName; target: string }[] =>
   [...all].flatMap(([copy, list]) => list.filter((each) => each.volume === volume).map(({ target }) => ({ copy, target })));
+
+export const volumesOf = (all: ReadonlyMap<CopyName, readonly Publication[]>): string[] => [
+  ...new Set([...all.values()].flatMap((list) => list.flatMap(({ volume }) => volume ?? []))),
+];
 
 async function read(file: string): Promise<Written> {
   try {

@@ -17,6 +17,8 @@ export interface PublishOrder {
   volume: string;
   target: string;
   readOnly: boolean;
+  /** By a kubelet: see endUnmounted. */
+  staged?: boolean;
 }
 
 export interface Published {
@@ -67,7 +69,7 @@ export class Publishing {
     }
   }
 
-  async #publishAt({ volume, readOnly }: PublishOrder, target: string): Promise<Published> {
+  async #publishAt({ volume, readOnly, staged }: PublishOrder, target: string): Promise<Published> {
     const local = await this.#allowed(volume);
     await this.#refuseTaken(local, { target, readOnly });
     await local.found.pool.verify();
@@ -75,7 +77,9 @@ export class Publishing {
     this.#inventory.touched(local.found.pool.name);
     this.#ports.crash('publish:attached');
     await this.#format(local, device);
-    await this.#mount(local, device, { target, readOnly });
+    if (!readOnly) await this.#fillUnmounted(local, device);
+    await this.#beDistinct(local, device);
+    await this.#mount(local, device, { target, readOnly, ...(staged ? { staged } : {}) });
     this.#ports.crash('publish:mounted');
     return { device, target };
   }
@@ -133,6 +137,55 @@ export class Publishing {
       }
       this.#inventory.touched(pool.name);
     }
+  }
+
+  /**
+   * Ends what was published and is mounted no more, because a person unmounted it, once it is proven that nothing has the device open: a mount
+   * that was moved, or unmounted lazily while somebody has files open, is in use as before. A volume that a kubelet staged is left alone:
+   * the kubelet goes on believing in it until it unstages it, and would bind a pod to an empty folder, or find its volume moved under it.
+   */
+  async endUnmounted(): Promise<{ volume: string; targets: string[] }[]> {
+    const ended: { volume: string; targets: string[] }[] = [];
+    for (const volume of this.#publications.volumes()) {
+      if (await this.#isMounted(volume)) continue;
+      // A publication in progress is over by then, and mounted.
+      const targets = await this.#lock(volume, () => this.#endUnmountedOf(volume));
+      if (targets.length > 0) ended.push({ volume, targets });
+    }
+    return ended;
+  }
+
+  async #isMounted(volume: string): Promise<boolean> {
+    for (const { target } of this.#publications.ofVolume(volume)) if (await this.#ports.mounts.isMounted(target)) return true;
+    return false;
+  }
+
+  async #endUnmountedOf(volume: string): Promise<string[]> {
+    const ended: string[] = [];
+    if (await this.#isMounted(volume)) return ended;
+    const seen = await this.#copies.all();
+    for (const copy of new Set(this.#publications.ofVolume(volume).map((each) => each.copy))) {
+      const local = seen.find(({ found }) => found.name === copy);
+      if (!local || !(await this.#isUnused(local))) continue;
+      for (const { target } of [...this.#publications.of(copy)]) {
+        await this.#publications.remove(copy, target);
+        ended.push(target);
+      }
+    }
+    return ended;
+  }
+
+  async #isUnused({ found }: LocalCopy): Promise<boolean> {
+    if (this.#publications.of(found.name).some(({ staged }) => staged)) return false;
+    try {
+      await found.pool.detach(found.name);
+    } catch (error) {
+      this.#ports.log.debug({ copy: found.name, error: messageOf(error) }, 'a copy that is mounted no more is still in use');
+      return false;
+    } finally {
+      this.#inventory.touched(found.pool.name);
+    }
+    return true;
   }
 
   /** Throws Unavailable when it is in use and its copy cannot be seen. */
@@ -193,6 +246,14 @@ export class Publishing {
     if (!found.label.formatted) await this.#copies.relabel(found, { formatted: true });
   }
 
+  /** A clone's filesystem, before its first mount. What is mounted already got its identity before. */
+  async #beDistinct({ found }: LocalCopy, device: string): Promise<void> {
+    if (!found.label.cloned || found.label.volumeMode === 'Block') return;
+    await this.#ports.mounts.beDistinct(device, found.label.filesystem);
+    this.#ports.crash('publish:distinct');
+    await this.#copies.relabel(found, { formatted: true, cloned: false });
+  }
+
   async #mount(local: LocalCopy, device: string, wanted: Publication): Promise<void> {
     const { found } = local;
     const before = this.#publications.of(found.name).find(({ target }) => target === wanted.target);
@@ -205,6 +266,17 @@ export class Publishing {
       throw error;
     }
     if (!wanted.readOnly) await this.#fill(local);
+  }
+
+  /** When this fails, it is mounted all the same: what is on it matters more than its size. */
+  async #fillUnmounted({ found }: LocalCopy, device: string): Promise<void> {
+    const { volume, volumeMode, filesystem } = found.label;
+    if (volumeMode === 'Block' || this.#publications.of(found.name).length > 0) return;
+    try {
+      await this.#ports.mounts.beGrownUnmounted(device, filesystem);
+    } catch (error) {
+      this.#ports.log.warn({ volume, error: messageOf(error) }, 'the filesystem could not be grown before it is mounted');
+    }
   }
 
   /** It may have been grown while nobody had it mounted. When this fails, it is in use all the same, and growing is tried again. */

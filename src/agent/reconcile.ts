@@ -1,17 +1,20 @@
 // Makes this node's copies of one volume agree with the records: look (fresh), decide (decide/copies.ts), carry out step by step, report.
 // No branch that belongs to the decision is taken here. A failed step becomes the obstacle of its copy and is tried again.
 import { nextCopySteps, type CopyStep } from '../decide/copies.ts';
-import { withSince, type Why } from '../decide/observed.ts';
+import { servedCopy, withSince, type Why } from '../decide/observed.ts';
+import { sourceSnapshot } from '../decide/snapshots.ts';
 import { timestamp } from '../model/clock.ts';
 import { FlockError, isReason, messageOf, reasonOf } from '../model/errors.ts';
 import type { Stored } from '../model/meta.ts';
+import { isSnapshotPoint } from '../model/points.ts';
+import type { Snapshot } from '../model/snapshot.ts';
 import type { CopyStatus, Volume } from '../model/volume.ts';
 import type { CopyActs } from './acts.ts';
 import type { Copies, LocalCopy } from './copies.ts';
 import { nameOf, type Inventory } from './inventory.ts';
 import type { Turns } from '../host/turns.ts';
 import type { AgentPorts } from './ports.ts';
-import { allMovesOf, freshVolume, movesOf, patchEntry, type World } from './records.ts';
+import { allMovesOf, freshSnapshot, freshVolume, movesOf, patchEntry, type World } from './records.ts';
 
 /** Steps that could rest on a move not being there. */
 const RESTING_ON_ABSENCE: ReadonlySet<CopyStep['step']> = new Set(['remove', 'dropEntry', 'releasePoint', 'relabel', 'blocked']);
@@ -88,7 +91,15 @@ export class VolumeReconciler {
       copies: copies.map(({ seen }) => seen),
       unlabelled: (await this.#copies.unlabelled(uid)).map(({ seen }) => seen),
       pools: await this.#inventory.readable(),
+      snapshots: this.#ports.known.snapshotsOf(volume?.metadata.name ?? ''),
+      source: await this.#source(volume),
     });
+  }
+
+  /** What the volume begins with, as long as it has not begun. */
+  async #source(volume: Stored<Volume> | null): Promise<Stored<Snapshot> | null> {
+    const name = volume && servedCopy(volume)?.created !== true ? sourceSnapshot(volume) : null;
+    return name === null ? null : freshSnapshot(this.#ports.client, name);
   }
 
   async #act(uid: string, step: Exclude<CopyStep, { step: 'blocked' }>, world: World): Promise<Why | null> {
@@ -149,8 +160,15 @@ function entryOf(node: string, { found, seen }: LocalCopy): CopyStatus {
     formatted: label.formatted,
     created: true,
     published: [...seen.published],
+    ...(label.cloned ? { cloned: true } : {}),
+    ...snapshotsOn(seen),
     ...(found.device ? { device: found.device } : {}),
   };
+}
+
+function snapshotsOn({ points }: LocalCopy['seen']): Pick<CopyStatus, 'snapshots'> {
+  const snapshots = points.filter((point) => isSnapshotPoint(point));
+  return snapshots.length > 0 ? { snapshots } : {};
 }
 
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);

@@ -5,6 +5,7 @@ import { hasEnded } from '../decide/observed.ts';
 import { ifFound } from '../model/errors.ts';
 import type { Stored } from '../model/meta.ts';
 import { Moves, type Incoming, type Move, type Outgoing } from '../model/move.ts';
+import { Snapshots, type Snapshot } from '../model/snapshot.ts';
 import { Volumes, type CopyStatus, type Volume } from '../model/volume.ts';
 import type { Known } from './ports.ts';
 
@@ -15,6 +16,7 @@ export interface World {
 }
 
 export const freshVolume = (client: Client, name: string): Promise<Stored<Volume> | null> => ifFound(client.get(Volumes, name));
+export const freshSnapshot = (client: Client, name: string): Promise<Stored<Snapshot> | null> => ifFound(client.get(Snapshots, name));
 export const freshMove = (client: Client, name: string): Promise<Stored<Move> | null> => ifFound(client.get(Moves, name));
 
 /** What watches know of the volume's moves; those that have not ended are read afresh, for rule 1 rests on them. */

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import type { Kind } from '../model/kind.ts';
 import { GROUP_VERSION, type ApiObject } from '../model/meta.ts';
 import { Moves, type MoveStatus } from '../model/move.ts';
-import { Snapshots } from '../model/snapshot.ts';
+import { Snapshots, type SnapshotStatus } from '../model/snapshot.ts';
 import { StorageNodes } from '../model/storage-node.ts';
 import { Events, Leases } from '../model/system.ts';
 import { Volumes, type CopyStatus, type VolumeStatus } from '../model/volume.ts';
@@ -27,6 +27,7 @@ const object = (name: string, more: object = {}, namespace?: string): Loose => (
 const copy = (on: string, change: Partial<CopyStatus> = {}): CopyStatus => ({ node: on, pool: 'local', role: 'active', ...change });
 const volume = (status: VolumeStatus, spec: object = { size: '1Gi' }): Loose => object('db', { spec, status });
 const move = (status: MoveStatus): Loose => object('m', { spec: { volume: 'db', target: 'n2' }, status });
+const snapshot = (status: SnapshotStatus): Loose => object('s', { spec: { volume: 'db' }, status });
 const from = { source: { node: 'n1', copy: 'a' }, target: { node: 'n2', copy: 'b' } };
 const to = { source: { node: 'n2', copy: 'a' }, target: { node: 'n1', copy: 'b' } };
 const { source: _, target: __, ...nowhere } = from;
@@ -177,7 +178,10 @@ describe('writing', () => {
     ['a Move’s phase', 'update', Moves, move(from), move({ ...from, phase: 'Done' }), /may not change status\.phase/u],
     ['a Move’s places', 'update', Moves, move(to), move(from), /may not change status\.(source|target)/u],
     ['a Move’s order to cancel', 'update', Moves, move(from), { ...move(from), spec: { cancel: true } }, /may not change its spec/u],
-    ['a Snapshot', 'update', Snapshots, object('s'), object('s', { status: {} }), /a node writes no snapshots/u],
+    ['a Snapshot of its copy', 'update', Snapshots, snapshot({ node: 'n1' }), snapshot({ node: 'n1', phase: 'Ready' }), null],
+    ['a Snapshot elsewhere', 'update', Snapshots, snapshot({ node: 'b' }), snapshot({ node: 'b', phase: 'Ready' }), /on node "b"/u],
+    ['a Snapshot of no copy', 'update', Snapshots, snapshot({}), snapshot({ node: 'n1' }), /on node "none yet"/u],
+    ['a Snapshot’s copy', 'update', Snapshots, snapshot({ node: 'n1' }), snapshot({ node: 'b' }), /may not change status\.node/u],
   ];
   for (const [what, verb, kind, old, next, refusal] of cases) {
     it(`of ${what} is ${refusal ? 'not ' : ''}for a node`, () => {

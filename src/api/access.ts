@@ -3,6 +3,7 @@
 import type { Kind } from '../model/kind.ts';
 import { SYSTEM_NAMESPACE, type ApiObject } from '../model/meta.ts';
 import type { Move } from '../model/move.ts';
+import type { Snapshot } from '../model/snapshot.ts';
 import type { Volume } from '../model/volume.ts';
 import { nodeLease } from './election.ts';
 import { isRecord, sameJson } from './merge-patch.ts';
@@ -55,6 +56,7 @@ const OF_NODES: { [resource: string]: Rule } = {
   events: anyEvent,
   'volumes.flock.dev': ownCopies,
   'moves.flock.dev': ownPart,
+  'snapshots.flock.dev': ownSnapshots,
 };
 
 /** What keeps an object from going when it is deleted. */
@@ -115,6 +117,18 @@ function ownEntries(node: string, before: Copies, after: Copies): Refusal {
     if (stranger) return `may not change status.copies.${id}: that copy is on node ${JSON.stringify(stranger.node)}`;
   }
   return null;
+}
+
+/** What the controller writes of a Snapshot's status. */
+const NAMED: readonly string[] = ['node', 'pool', 'copy', 'volumeUid'];
+
+function ownSnapshots(node: string, verb: Verb, write: Write): Refusal {
+  const refusal = statusOnly(verb, write);
+  if (refusal !== null) return refusal;
+  const [before, after] = [(write.old as Snapshot).status, (write.next as Snapshot).status];
+  if (before?.node !== node) return `may not change its status: it is of a copy on node ${JSON.stringify(before?.node ?? 'none yet')}`;
+  const others = changed(before, after).filter((field) => NAMED.includes(field));
+  return others.length === 0 ? null : `may not change status.${others.join(', status.')}: the controller says which copy it is of`;
 }
 
 function ownPart(node: string, verb: Verb, write: Write): Refusal {

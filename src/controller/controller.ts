@@ -6,11 +6,13 @@ import { informer, type Informer } from '../api/informer.ts';
 import type { Log } from '../api/log.ts';
 import { workQueue, type WorkQueue } from '../api/queue.ts';
 import { hasEnded, isCopying, isDeleting, isUnfinished, phaseOf } from '../decide/observed.ts';
+import { sourceSnapshot } from '../decide/snapshots.ts';
 import type { Caps } from '../decide/moves.ts';
 import type { Clock } from '../model/clock.ts';
 import type { CrashPoint } from '../model/crash.ts';
 import { SYSTEM_NAMESPACE } from '../model/meta.ts';
 import { Moves, type Move } from '../model/move.ts';
+import { Snapshots, type Snapshot } from '../model/snapshot.ts';
 import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
 import { Leases, type Lease } from '../model/system.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
@@ -18,6 +20,7 @@ import type { ControllerMetrics } from './metrics.ts';
 import { MoveController } from './moves.ts';
 import { NodeController } from './nodes.ts';
 import type { Again, ControllerPorts } from './ports.ts';
+import { SnapshotController } from './snapshots.ts';
 import { VolumeController } from './volumes.ts';
 
 export interface ControllerOptions {
@@ -39,14 +42,17 @@ export async function runControllers(options: ControllerOptions, signal: AbortSi
   await controllers.run(signal);
 }
 
+type Queues = { [of in 'volumes' | 'moves' | 'nodes' | 'snapshots']: WorkQueue };
+
 class Controllers {
   readonly #options: ControllerOptions;
   readonly #volumes: Informer<Volume>;
   readonly #moves: Informer<Move>;
   readonly #nodes: Informer<StorageNode>;
+  readonly #snapshots: Informer<Snapshot>;
   readonly #leases: Informer<Lease>;
   /** Only while leading. */
-  #queues: { volumes: WorkQueue; moves: WorkQueue; nodes: WorkQueue } | null = null;
+  #queues: Queues | null = null;
 
   constructor(options: ControllerOptions) {
     this.#options = options;
@@ -55,13 +61,15 @@ class Controllers {
     this.#volumes = informer(client, Volumes, watching);
     this.#moves = informer(client, Moves, watching);
     this.#nodes = informer(client, StorageNodes, watching);
+    this.#snapshots = informer(client, Snapshots, watching);
     this.#leases = informer(client, Leases, { ...watching, namespace: SYSTEM_NAMESPACE });
   }
 
   async run(signal: AbortSignal): Promise<void> {
     const { client, identity, clock, random, log } = this.#options;
-    const watches = [this.#volumes, this.#moves, this.#nodes, this.#leases].map((each) => each.start(signal));
-    await Promise.all([this.#volumes.synced, this.#moves.synced, this.#nodes.synced, this.#leases.synced]);
+    const informers = [this.#volumes, this.#moves, this.#nodes, this.#snapshots, this.#leases];
+    const watches = informers.map((each) => each.start(signal));
+    await Promise.all(informers.map((each) => each.synced));
     this.#route();
     await leadWhenElected({ client, lease: CONTROLLER_LEASE, identity, clock, random, log }, signal, (leading) => this.#lead(leading));
     await Promise.all(watches);
@@ -76,17 +84,18 @@ class Controllers {
     this.#addAll();
     await new Promise<void>((resolve) => (signal.aborted ? resolve() : signal.addEventListener('abort', () => resolve(), { once: true })));
     this.#queues = null;
-    await Promise.all([queues.volumes.stop(), queues.moves.stop(), queues.nodes.stop()]);
+    await Promise.all(Object.values(queues).map((each) => each.stop()));
     metrics.leading.set(0);
     log.info({ identity }, 'not leading any more');
   }
 
-  #open(): { volumes: WorkQueue; moves: WorkQueue; nodes: WorkQueue } {
+  #open(): Queues {
     const { clock, random, log, metrics } = this.#options;
     const known = { moves: () => this.#moves.list(), nodes: () => this.#nodes.list(), volumes: () => this.#volumes.list() };
     const ports: ControllerPorts = { ...this.#options, known };
     const volumes = new VolumeController(ports);
     const moves = new MoveController(ports);
+    const snapshots = new SnapshotController(ports);
     const nodes = new NodeController(ports, { lease: (node) => this.#leases.get(nodeLease(node), SYSTEM_NAMESPACE) });
     const queue = (name: string, workers: number, work: (key: string) => Promise<Again>): WorkQueue =>
       workQueue({ work, workers, clock, random, log, onDepth: (depth) => metrics.queueDepth.set({ queue: name }, depth) });
@@ -95,6 +104,7 @@ class Controllers {
       // One worker: the caps are counted and taken in one step.
       moves: queue('moves', 1, (key) => moves.reconcile(key)),
       nodes: queue('nodes', 1, (key) => nodes.reconcile(key)),
+      snapshots: queue('snapshots', 2, (key) => snapshots.reconcile(key)),
     };
   }
 
@@ -104,7 +114,9 @@ class Controllers {
     this.#volumes.onChange((name) => {
       this.#queues?.volumes.add(name);
       this.#addMovesOf(name);
+      this.#addSnapshotsOf(name);
     });
+    this.#snapshots.onChange((name) => this.#snapshotChanged(name));
     this.#moves.onChange((name, move, previous) => {
       this.#queues?.moves.add(name);
       const volume = (move ?? previous)?.spec.volume ?? '';
@@ -124,6 +136,19 @@ class Controllers {
     });
   }
 
+  /** Of the volume, and the one that it begins with. */
+  #addSnapshotsOf(volume: string): void {
+    const record = this.#volumes.get(volume);
+    const source = record === null ? null : sourceSnapshot(record);
+    if (source !== null) this.#queues?.snapshots.add(source);
+    for (const { metadata, spec } of this.#snapshots.list()) if (spec.volume === volume) this.#queues?.snapshots.add(metadata.name);
+  }
+
+  #snapshotChanged(name: string): void {
+    this.#queues?.snapshots.add(name);
+    for (const volume of this.#volumes.list()) if (sourceSnapshot(volume) === name) this.#queues?.volumes.add(volume.metadata.name);
+  }
+
   #addMovesOf(volume: string): void {
     for (const move of this.#moves.list()) if (move.spec.volume === volume && !hasEnded(move)) this.#queues?.moves.add(move.metadata.name);
   }
@@ -139,12 +164,14 @@ class Controllers {
     for (const move of this.#moves.list().filter((each) => isUnfinished(each) && isBetween(each, node)))
       this.#queues?.moves.add(move.metadata.name);
     for (const volume of this.#volumes.list().filter((each) => each.spec.node === node)) this.#queues?.volumes.add(volume.metadata.name);
+    for (const { metadata } of this.#snapshots.list().filter(({ status }) => status?.obstacle)) this.#queues?.snapshots.add(metadata.name);
   }
 
   #addAll(): void {
     for (const { metadata } of this.#volumes.list()) this.#queues?.volumes.add(metadata.name);
     for (const { metadata } of this.#moves.list()) this.#queues?.moves.add(metadata.name);
     for (const { metadata } of this.#nodes.list()) this.#queues?.nodes.add(metadata.name);
+    for (const { metadata } of this.#snapshots.list()) this.#queues?.snapshots.add(metadata.name);
   }
 }
 

@@ -1,10 +1,12 @@
 // Carries Volumes: adopts, places, orders the first copy, tells their state, lets them go. Observe, decide (decide/volumes.ts), write.
 import { isNew, isUnfinished, withSince } from '../decide/observed.ts';
 import { lessPromised } from '../decide/placement.ts';
+import { sourceSnapshot, TAKEN_FOR } from '../decide/snapshots.ts';
 import { nextVolumeStep, type VolumeStep } from '../decide/volumes.ts';
 import { timestamp } from '../model/clock.ts';
 import { ifFound } from '../model/errors.ts';
-import type { Stored } from '../model/meta.ts';
+import { GROUP_VERSION, type Stored } from '../model/meta.ts';
+import { Snapshots, type Snapshot } from '../model/snapshot.ts';
 import { REFUSED_BY, VOLUME_FINALIZER, Volumes, type Volume } from '../model/volume.ts';
 import type { Again, ControllerPorts } from './ports.ts';
 
@@ -28,6 +30,8 @@ export class VolumeController {
         ),
       place: (volume, step) => this.#place(volume, step),
       withdraw: (volume, step) => this.#withdraw(volume, step),
+      takeSource: (volume, step) => this.#takeSource(volume, step),
+      dropSource: (_volume, { snapshot }) => this.#dropSource(snapshot),
       order: (volume, { copy, entry }) => this.#status(volume, { copies: { [copy]: entry } }),
       tell: (volume, step) => this.#tell(volume, step),
     };
@@ -42,6 +46,7 @@ export class VolumeController {
       volume,
       nodes: lessPromised(known.nodes(), this.#volumes(name)),
       moves: known.moves().filter((move) => move.spec.volume === name && isUnfinished(move)).length,
+      source: await this.#source(volume),
     });
     crash(`before:${step.step}`);
     // The table has one act for each step; the compiler cannot see that key and argument belong together.
@@ -88,6 +93,26 @@ export class VolumeController {
     const annotations = { ...volume.metadata.annotations, [REFUSED_BY]: refusedBy.join(',') };
     await this.#ports.client.replace(Volumes, { ...volume, metadata: { ...volume.metadata, annotations }, spec: { ...spec, epoch } });
     this.#ports.tell(volume, 'Normal', 'VolumeWithdrawn', `node ${node} has no room for volume ${volume.metadata.name}; another is asked`);
+    return { again: 0 };
+  }
+
+  #source(volume: Stored<Volume>): Promise<Stored<Snapshot> | null> {
+    const name = sourceSnapshot(volume);
+    return name === null ? Promise.resolve(null) : ifFound(this.#ports.client.get(Snapshots, name));
+  }
+
+  async #takeSource({ metadata }: Stored<Volume>, { snapshot, volume }: Of<'takeSource'>): Promise<Again> {
+    await this.#ports.client.create(Snapshots, {
+      apiVersion: GROUP_VERSION,
+      kind: Snapshots.kind,
+      metadata: { name: snapshot, labels: { [TAKEN_FOR]: metadata.uid } },
+      spec: { volume },
+    });
+    return { again: 0 };
+  }
+
+  async #dropSource(snapshot: string): Promise<Again> {
+    await ifFound(this.#ports.client.delete(Snapshots, snapshot));
     return { again: 0 };
   }
 

@@ -3,9 +3,10 @@
 import type { CopyLabel } from '../model/label.ts';
 import type { Stored } from '../model/meta.ts';
 import type { Move, MovePhase } from '../model/move.ts';
-import { readPoint } from '../model/points.ts';
+import { isSnapshotPoint, readPoint } from '../model/points.ts';
 import type { JournalProof } from '../model/proof.ts';
 import { parseSize } from '../model/quantity.ts';
+import type { Snapshot } from '../model/snapshot.ts';
 import type { CopyStatus, Volume } from '../model/volume.ts';
 import {
   asksToCancel,
@@ -21,6 +22,8 @@ import {
   isRecordBehind,
   whyRestored,
 } from './observed.ts';
+import { isTakenElsewhere, snapshotSteps, whyKept } from './copy-snapshots.ts';
+import { placeOfSource } from './snapshots.ts';
 
 export { roundPoint } from '../model/points.ts';
 
@@ -58,10 +61,23 @@ export interface CopiesSeen {
   unlabelled?: readonly UnlabelledCopy[];
   /** Pools that could be read just now: what they do not show is not there. */
   pools: ReadonlySet<string>;
+  /** Snapshots of volumes of this name, as far as a watch told of them. */
+  snapshots?: readonly Stored<Snapshot>[];
+  /** What the volume begins with, while its first copy is not made; null: it is not there. */
+  source?: Stored<Snapshot> | null;
 }
 
 export type CopyStep =
-  | { step: 'create'; copy: string; pool: string; size: bigint; role: 'active' | 'incoming'; epoch: number; moveUid?: string }
+  | {
+      step: 'create';
+      copy: string;
+      pool: string;
+      size: bigint;
+      role: 'active' | 'incoming';
+      epoch: number;
+      moveUid?: string;
+      from?: Stored<Snapshot>;
+    }
   | {
       step: 'relabel';
       copy: string;
@@ -76,6 +92,10 @@ export type CopyStep =
   | { step: 'grow'; copy: string; size: bigint }
   | { step: 'remove'; copy: string }
   | { step: 'releasePoint'; copy: string; point: string }
+  /** Freezes the point if it is not there yet, and reports it. */
+  | { step: 'takeSnapshot'; copy: string; snapshot: Stored<Snapshot> }
+  /** Releases the point if it is still there, and reports that. */
+  | { step: 'dropSnapshot'; copy: string; snapshot: Stored<Snapshot> }
   /** The record's entry of a copy that is proven absent. */
   | { step: 'dropEntry'; copy: string }
   | { step: 'blocked'; copy: string; why: Why };
@@ -101,13 +121,16 @@ export function nextCopySteps(seen: CopiesSeen): CopyStep[] {
   // A removed copy took its points along; those of a damaged one may be all that is left of it.
   const kept = seen.copies.filter(({ damage }, index) => acts[index]?.step !== 'remove' && damage === undefined);
   const points = kept.flatMap((copy) =>
-    copy.points.filter((point) => !isPointNeeded(seen, point)).map((point) => ({ step: 'releasePoint', copy: copy.id, point }) as const),
+    copy.points
+      .filter((point) => !isPointNeeded(seen, copy, point))
+      .map((point) => ({ step: 'releasePoint', copy: copy.id, point }) as const),
   );
-  return [...missing, ...acts, ...nameless, ...points].filter((step) => step !== null);
+  return [...missing, ...acts, ...nameless, ...points, ...snapshotSteps(seen, volume)].filter((step) => step !== null);
 }
 
 /** A round's point serves an unfinished move, a commit's point the scrub. Points of other makers are not ours to judge. */
-function isPointNeeded(seen: CopiesSeen, point: string): boolean {
+function isPointNeeded(seen: CopiesSeen, { id }: CopyOnDisk, point: string): boolean {
+  if (isSnapshotPoint(point)) return !isTakenElsewhere(seen, id, point);
   const read = readPoint(point);
   if (!read) return true;
   const move = seen.moves.find(({ metadata }) => read.isOf(metadata.uid));
@@ -143,7 +166,7 @@ const leavingMove = (seen: CopiesSeen, copy: string): Stored<Move> | undefined =
 
 function absent(seen: CopiesSeen, volume: Stored<Volume>, id: string, entry: CopyStatus): CopyStep {
   if (isDeleting(volume)) return { step: 'dropEntry', copy: id };
-  if (isNamed(seen, volume, id)) return entry.created ? lost(id) : first(id, entry, volume);
+  if (isNamed(seen, volume, id)) return entry.created ? lost(id) : first(seen, volume, { id, entry });
   const filling = fillingMove(seen, id);
   // A superseded copy was removed before the move that wants it for its target began: a new one is ordered.
   if (!filling || phaseOf(filling) === 'Cancelling' || entry.role === 'stale') return { step: 'dropEntry', copy: id };
@@ -151,16 +174,23 @@ function absent(seen: CopiesSeen, volume: Stored<Volume>, id: string, entry: Cop
 }
 
 /** The volume's first copy. Where records were rolled back it may have been made before, and be elsewhere now. */
-function first(id: string, entry: CopyStatus, volume: Stored<Volume>): CopyStep {
+function first(seen: CopiesSeen, volume: Stored<Volume>, { id, entry }: { id: string; entry: CopyStatus }): CopyStep {
   const doubt = isRecordBehind(volume)
     ? {
         reason: 'RecordBehind',
         message: 'another node has a copy of a later epoch than the record: records were rolled back. No empty copy is made',
       }
     : whyRestored(volume);
-  return doubt
-    ? { step: 'blocked', copy: id, why: doubt }
-    : { ...create(id, entry, volume), size: parseSize(volume.spec.size), role: 'active' };
+  if (doubt) return { step: 'blocked', copy: id, why: doubt };
+  const step = { ...create(id, entry, volume), size: parseSize(volume.spec.size), role: 'active' } as const;
+  return volume.spec.source === undefined ? step : begun(seen, volume, step);
+}
+
+/** With the bytes of its source; it waits for that as long as it has to. */
+function begun({ source = null }: CopiesSeen, volume: Stored<Volume>, step: Extract<CopyStep, { step: 'create' }>): CopyStep {
+  const place = placeOfSource(volume, source);
+  if ('reason' in place) return { step: 'blocked', copy: step.copy, why: place };
+  return source ? { ...step, from: source } : step;
 }
 
 function reservation(id: string, entry: CopyStatus, volume: Stored<Volume>, move: Stored<Move>): CopyStep {
@@ -209,14 +239,19 @@ function broken(seen: CopiesSeen, volume: Stored<Volume>, copy: UnlabelledCopy, 
 const damaged = ({ id, damage }: UnlabelledCopy): CopyStep => blocked(id, 'CopyDamaged', damage);
 
 /** The target's copy goes first, then the source's; what is in use stays until it is not. */
-function deleting(seen: CopiesSeen, copy: Pick<CopyOnDisk, 'id' | 'published'>): CopyStep | null {
+function deleting(seen: CopiesSeen, copy: Pick<CopyOnDisk, 'id' | 'published'> & { points?: readonly string[] }): CopyStep | null {
   // One that was never accepted wrote nothing; and nobody here is told when it ends.
   const move = seen.moves.find((each) => isUnfinished(each) && phaseOf(each) !== 'Pending');
   if (move && move.status?.target?.copy !== copy.id) return null;
   if (move && phaseOf(move) !== 'Cancelling' && !isCommitted(move)) return null;
   if (copy.published.length > 0)
     return blocked(copy.id, 'InUse', `the volume is deleted once it is unmounted from ${copy.published.join(', ')}`);
-  return { step: 'remove', copy: copy.id };
+  return removal(seen, copy);
+}
+
+function removal(seen: CopiesSeen, { id, points = [] }: { id: string; points?: readonly string[] }): CopyStep {
+  const why = whyKept(seen, { points });
+  return why ? { step: 'blocked', copy: id, why } : { step: 'remove', copy: id };
 }
 
 function named(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): CopyStep | null {
@@ -405,7 +440,8 @@ function stale(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): Copy
   if (next) return blocked(copy.id, 'NotIncoming', `move ${next.metadata.name} is to fill this copy, but its label says stale`);
   // The move that superseded it, not the one that once brought it.
   const keeper = seen.moves.find((move) => move.metadata.uid === copy.label.moveUid && move.status?.source?.copy === copy.id);
-  return keeper?.status?.release ? { step: 'remove', copy: copy.id } : null;
+  if (!keeper?.status?.release) return null;
+  return removal(seen, copy);
 }
 
 // ---- may it be used? -----------------------------------------------------------------------------------------------------------

@@ -155,10 +155,10 @@ function needOf(volume: Volume, target: string): Need {
   };
 }
 
-/** A superseded copy of this volume on the target: a move back sends only what differs. */
+/** A superseded copy of this volume on the target: a move back sends only what differs. One that holds snapshots is not written. */
 function reusableCopy(volume: Volume, target: string): string | null {
   const found = Object.entries(copiesOf(volume)).find(
-    ([, copy]) => copy.node === target && copy.role === 'stale' && copy.pool === volume.spec.pool,
+    ([, copy]) => copy.node === target && copy.role === 'stale' && copy.pool === volume.spec.pool && !copy.snapshots?.length,
   );
   return found ? found[0] : null;
 }
@@ -390,7 +390,7 @@ function retaining(seen: MoveSeen): MoveStep {
   const { epoch = 0, release = false } = statusOf(seen);
   // Gone, or a later move filled it anew: then its label has a later epoch.
   if (!volume || !kept || (kept.epoch ?? 0) > epoch) return { step: 'end', phase: 'Done', why: null };
-  if (isDeleting(volume) || release) return wait(unreachableSource(seen));
+  if (isDeleting(volume) || release) return wait(unreachableSource(seen) ?? said(kept.obstacle));
   return keeping(seen, durationMs(volume.spec.retainSource ?? DEFAULTS.retainSource));
 }
 

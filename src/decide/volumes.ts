@@ -1,10 +1,12 @@
 // What the controller's next step of a Volume is: adopt, place, order its first copy, tell its state, let it go. Pure.
 import type { Stored } from '../model/meta.ts';
 import { parseSize } from '../model/quantity.ts';
+import type { Snapshot } from '../model/snapshot.ts';
 import type { StorageNode } from '../model/storage-node.ts';
 import { filesystemOf, REFUSED_BY, VOLUME_FINALIZER, type CopyStatus, type Volume, type VolumeStatus } from '../model/volume.ts';
 import { whyTooSmall } from './filesystem-size.ts';
 import { copiesOf, copyIdFrom, isDeleting, isPublished, isReady, saysSame, servedCopy, type Why, whyRestored } from './observed.ts';
+import { isTakenFor, placeOfSource, sourceSnapshot } from './snapshots.ts';
 import { onlyPool, place, whyNot, type Need } from './placement.ts';
 
 export interface VolumeSeen {
@@ -13,6 +15,8 @@ export interface VolumeSeen {
   nodes: readonly Stored<StorageNode>[];
   /** Unfinished moves of it. */
   moves: number;
+  /** The Snapshot that it begins with; null: there is none, or none yet. */
+  source?: Stored<Snapshot> | null;
 }
 
 type Summary = Pick<VolumeStatus, 'phase' | 'capacity'> & { obstacle: Why | null };
@@ -23,6 +27,10 @@ export type VolumeStep =
   | { step: 'place'; node: string; copy: string; pool: string; epoch: number; refusedBy?: readonly string[] }
   /** A compare-and-swap of the spec: no node, and nodes that are not to be asked again. */
   | { step: 'withdraw'; epoch: number; refusedBy: readonly string[] }
+  /** A Snapshot of the volume that it is to be a clone of. */
+  | { step: 'takeSource'; snapshot: string; volume: string }
+  /** That Snapshot has served. */
+  | { step: 'dropSource'; snapshot: string }
   | { step: 'order'; copy: string; entry: CopyStatus }
   | { step: 'tell'; summary: Summary }
   | { step: 'letGo' }
@@ -31,6 +39,8 @@ export type VolumeStep =
 export function nextVolumeStep(seen: VolumeSeen): VolumeStep {
   const { volume } = seen;
   const finalizers = volume.metadata.finalizers ?? [];
+  const served = sourceServed(seen);
+  if (served) return served;
   if (isDeleting(volume)) return leaving(seen, finalizers.includes(VOLUME_FINALIZER));
   if (!finalizers.includes(VOLUME_FINALIZER)) return { step: 'adopt' };
   const doubt = isMade(volume) ? null : whyRestored(volume);
@@ -47,14 +57,34 @@ function leaving(seen: VolumeSeen, held: boolean): VolumeStep {
   return tell(seen.volume, { ...capacityOf(seen.volume), phase: 'Deleting', obstacle: worst(seen) });
 }
 
+/** Made, or not to be made any more: what was taken for it is not needed. */
+function sourceServed({ volume, source }: VolumeSeen): VolumeStep | null {
+  if (!source || !isTakenFor(source, volume)) return null;
+  return isMade(volume) || isDeleting(volume) ? { step: 'dropSource', snapshot: source.metadata.name } : null;
+}
+
 function placing(seen: VolumeSeen): VolumeStep {
+  const { volume, source = null } = seen;
+  const name = sourceSnapshot(volume);
+  const { source: { volume: origin } = {} } = volume.spec;
+  if (name !== null && source === null && origin !== undefined) return { step: 'takeSource', snapshot: name, volume: origin };
+  const at = name === null ? whereAsked(seen) : placeOfSource(volume, source);
+  if ('reason' in at) return tell(volume, { phase: 'Pending', obstacle: at });
+  return placingAt(seen, at);
+}
+
+function whereAsked({ volume, nodes }: VolumeSeen): { pool: string; node: string | undefined } | Why {
+  const { node } = volume.spec;
+  const pool = volume.spec.pool ?? onlyPool(nodes);
+  return typeof pool === 'string' ? { pool, node } : pool;
+}
+
+function placingAt(seen: VolumeSeen, { pool, node }: { pool: string; node: string | undefined }): VolumeStep {
   const { volume } = seen;
-  const pool = volume.spec.pool ?? onlyPool(seen.nodes);
-  if (typeof pool !== 'string') return tell(volume, { phase: 'Pending', obstacle: pool });
   const need = needOf(volume, pool);
   const small = tooSmall(volume, need);
   if (small) return tell(volume, { phase: 'Pending', obstacle: small });
-  return afterWithdrawal(volume) ?? chosen(seen, need);
+  return afterWithdrawal(volume) ?? chosen(seen, need, node);
 }
 
 const needOf = ({ spec }: Volume, pool: string): Need => ({ pool, size: parseSize(spec.size), filesystem: filesystemOf(spec) });
@@ -62,9 +92,8 @@ const needOf = ({ spec }: Volume, pool: string): Need => ({ pool, size: parseSiz
 /** Placing a volume changes node and copy, and those change only together with the epoch. */
 const nextEpoch = ({ spec }: Volume): number => (spec.epoch ?? 0) + 1;
 
-function chosen(seen: VolumeSeen, need: Need): VolumeStep {
+function chosen(seen: VolumeSeen, need: Need, node: string | undefined): VolumeStep {
   const { volume } = seen;
-  const { node } = volume.spec;
   const refusedBy = refusalsOf(volume) ?? [];
   const found = node === undefined ? place(seen.nodes, need, refusedBy) : pinned(seen, node, need);
   if ('reason' in found) return tell(volume, { phase: 'Pending', obstacle: found });

@@ -21,6 +21,8 @@ export const CopyLabel = Type.Object({
   filesystem: Type.Enum([...FILESYSTEMS]),
   /** The filesystem was made: from then on a blank probe is an error, never a reason to format. */
   formatted: Type.Boolean(),
+  /** Begun from a snapshot: before its first mount the filesystem gets an identity of its own. */
+  cloned: Type.Optional(Type.Boolean()),
   /** Logical sector size the copy was made for, bytes. */
   sectorSize: Type.Integer(),
 });

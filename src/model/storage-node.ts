@@ -26,10 +26,12 @@ export const PoolStatus = Type.Object({
   points: Type.Optional(Type.Boolean()),
   healthy: Type.Boolean(),
   obstacle: Type.Optional(Obstacle),
-  /** What lies in the pool and is no copy of a known volume: listed, never touched. */
+  /** What lies in the pool and is no copy: listed, never touched. */
   foreign: Type.Optional(Type.Array(Type.String())),
   /** Copies that are not what their labels say: neither served nor changed, the pool's others are. */
   damaged: Type.Optional(Type.Array(Type.String())),
+  /** Copies without a record of their volume, and its name: kept, booked, never touched. */
+  orphaned: Type.Optional(Type.Record(Type.String(), Type.String())),
 });
 export type PoolStatus = Static<typeof PoolStatus>;
 

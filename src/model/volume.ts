@@ -28,6 +28,10 @@ export const CopyStatus = Type.Object({
   published: Type.Optional(Type.Array(Type.String())),
   /** Its device node while attached. */
   device: Type.Optional(Type.String()),
+  /** Points of Snapshots that it holds: it is not removed before they are. */
+  snapshots: Type.Optional(Type.Array(Type.String())),
+  /** Its filesystem still has the identity of the one that it was cloned from. */
+  cloned: Type.Optional(Type.Boolean()),
   obstacle: Type.Optional(Obstacle),
 });
 export type CopyStatus = Static<typeof CopyStatus>;
@@ -60,6 +64,15 @@ export const VolumeSpec = Type.Object({
   ),
   retainSource: Type.Optional(
     Type.String({ pattern: DURATION_PATTERN, maxLength: 40, description: 'How long the superseded copy is kept after a move (24h).' }),
+  ),
+  source: Type.Optional(
+    Type.Object(
+      {
+        snapshot: Type.Optional(Type.String({ pattern: NAME_PATTERN, maxLength: 253 })),
+        volume: Type.Optional(Type.String({ pattern: NAME_PATTERN, maxLength: 253 })),
+      },
+      { description: 'What it begins with: a Snapshot, or another Volume as it is now. Made on the node and in the pool of its source.' },
+    ),
   ),
   wipe: Type.Optional(Type.Enum(['none', 'discard', 'zero'], { description: 'What happens to the bytes of a removed copy.' })),
   node: Type.Optional(Type.String({ pattern: NAME_PATTERN, maxLength: 253, description: 'The node whose copy may be served.' })),
@@ -126,6 +139,9 @@ export const Volumes: Kind<Volume> = {
     { path: 'spec', rule: 'self.volumeMode == oldSelf.volumeMode', message: 'volumeMode cannot change' },
     { path: 'spec', rule: 'self.filesystem == oldSelf.filesystem', message: 'filesystem cannot change' },
     { path: 'spec', rule: '!oldSelf.?epoch.hasValue() || self.?epoch.orValue(0) >= oldSelf.epoch', message: 'epoch cannot go back' },
+    { path: 'spec', rule: 'has(self.source) == has(oldSelf.source)', message: 'source cannot change' },
+    { path: 'spec.source', rule: 'self == oldSelf', message: 'source cannot change' },
+    { path: 'spec.source', rule: 'has(self.snapshot) != has(self.volume)', message: 'source is either a snapshot or a volume' },
     onlyWithEpoch('node'),
     onlyWithEpoch('copy'),
   ],

@@ -121,6 +121,7 @@ export function mountsOf(machine: Machine, chance: Chance, formats: (copy: Memor
       copy.live.clear();
       writeText(copy.live, FIRST, filesystem);
     },
+    beDistinct: async (device) => void machine.copyAt(device),
     beMounted: async (device, target, filesystem, readOnly) => {
       if (textAt(machine.copyAt(device).live, FIRST) !== filesystem) throw new FlockError('Corrupt', `${device} holds no ${filesystem}`);
       mount(device, target, readOnly);

@@ -1,6 +1,6 @@
 // What of a node outlives its agent, in memory: disks, mounts, journals, the file of publications; and the verbs on them. Filesystems are
 // a word in a copy's first block, so that they travel with the bytes. Only *.test.ts import it.
-import { ofVolume, type Publication, type Publications } from '../agent/publications.ts';
+import { ofVolume, volumesOf, type Publication, type Publications } from '../agent/publications.ts';
 import type { Mounts, Transfer } from '../agent/ports.ts';
 import { isLink, realPlace } from '../host/files.ts';
 import { FlockError } from '../model/errors.ts';
@@ -13,6 +13,8 @@ type MemoryCopy = MemoryDisk['copies'] extends Map<string, infer C> ? C : never;
 
 const BLOCK = 4096;
 const FIRST = 0n;
+/** Says that the filesystem got an identity of its own. */
+export const DISTINCT = 3n;
 
 export interface Machine {
   disk: MemoryDisk;
@@ -65,6 +67,7 @@ export function fakeMounts(of: Machine): Mounts {
       copy.live.clear();
       writeText(copy, FIRST, filesystem);
     },
+    beDistinct: async (device) => writeText(copyAt(of.disk, device), DISTINCT, `distinct ${device}`),
     beMounted: async (device, target, filesystem, readOnly) => {
       if (textAt(copyAt(of.disk, device), FIRST) !== filesystem) throw new FlockError('Corrupt', `${device} holds no ${filesystem}`);
       mount(device, target, readOnly);
@@ -74,6 +77,7 @@ export function fakeMounts(of: Machine): Mounts {
     beGrown: async () => {
       if (of.growthError) throw of.growthError;
     },
+    beGrownUnmounted: async () => undefined,
     isMounted: async (target) => of.mounts.has(target),
     realPlace,
     isLink,
@@ -95,6 +99,7 @@ export function fakePublications({ publications, mounts }: Machine): Publication
   const of = (copy: CopyName): Publication[] => publications.get(copy) ?? [];
   return {
     of,
+    volumes: () => volumesOf(publications),
     ofVolume: (volume) => ofVolume(publications, volume),
     add: async (copy, publication) => keep(copy, [...of(copy).filter(({ target }) => target !== publication.target), publication]),
     remove: async (copy, target) =>

@@ -15,12 +15,14 @@ import { LocalClient } from '../api/local-client.ts';
 import { Registry } from '../api/registry.ts';
 import { MemoryTable } from '../api/table.ts';
 import { MoveController } from '../controller/moves.ts';
+import { SnapshotController } from '../controller/snapshots.ts';
 import { VolumeController } from '../controller/volumes.ts';
 import { whyNotPublish } from '../decide/copies.ts';
 import { DEFAULT_CAPS, type Caps } from '../decide/moves.ts';
 import { messageOf } from '../model/errors.ts';
 import { GROUP_VERSION, type Stored } from '../model/meta.ts';
 import { Moves, type Move, type MoveSpec } from '../model/move.ts';
+import { Snapshots, type Snapshot } from '../model/snapshot.ts';
 import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
 import { Volumes, type Volume, type VolumeSpec } from '../model/volume.ts';
 import { memoryDisk, MemoryPool } from '../pools/memory.ts';
@@ -100,7 +102,10 @@ export class World {
   beforeCall: (who: string, method: string) => Promise<void> = () => Promise.resolve();
   readonly #options: Required<WorldOptions>;
   readonly #agents = new Map<string, Agent>();
-  readonly #controllers = new Map<string, { life: Life; moves: MoveController; volumes: VolumeController }>();
+  readonly #controllers = new Map<
+    string,
+    { life: Life; moves: MoveController; volumes: VolumeController; snapshots: SnapshotController }
+  >();
   #random: number;
 
   constructor(options: WorldOptions = {}) {
@@ -189,6 +194,10 @@ export class World {
     return this.registry.list(Volumes).items;
   }
 
+  snapshots(): Stored<Snapshot>[] {
+    return this.registry.list(Snapshots).items;
+  }
+
   nodes(): Stored<StorageNode>[] {
     return this.registry.list(StorageNodes).items;
   }
@@ -225,7 +234,12 @@ export class World {
       log,
       tell: (_about: object, type: string, reason: string, message: string) => void this.told.push(`${type} ${reason}: ${message}`),
     };
-    this.#controllers.set(name, { life, moves: new MoveController(ports), volumes: new VolumeController(ports) });
+    this.#controllers.set(name, {
+      life,
+      moves: new MoveController(ports),
+      volumes: new VolumeController(ports),
+      snapshots: new SnapshotController(ports),
+    });
   }
 
   /** A new agent on the machine as it is. */
@@ -240,6 +254,7 @@ export class World {
       client: this.#mortal(node, life, this.client, true),
       known: {
         movesOf: (volume) => moves().filter((move) => move.spec.volume === volume),
+        snapshotsOf: (volume) => this.snapshots().filter((snapshot) => snapshot.spec.volume === volume),
         node: (name) => this.nodes().find(({ metadata }) => metadata.name === name) ?? null,
         volume: (name) => this.volumes().find(({ metadata }) => metadata.name === name) ?? null,
       },
@@ -270,11 +285,12 @@ export class World {
   // ---- time and turns --------------------------------------------------------------------------------------------------------------
 
   #actors(): Actor[] {
-    const controllers = [...this.#controllers].map(([name, { moves, volumes }]) => ({
+    const controllers = [...this.#controllers].map(([name, { moves, volumes, snapshots }]) => ({
       name,
       act: async (): Promise<void> => {
         for (const { metadata } of this.volumes()) await this.#try(name, () => volumes.reconcile(metadata.name));
         for (const { metadata } of this.moves()) await this.#try(name, () => moves.reconcile(metadata.name));
+        for (const { metadata } of this.snapshots()) await this.#try(name, () => snapshots.reconcile(metadata.name));
       },
     }));
     const agents = [...this.#agents].map(([name, { reconciler, life }]) => ({
