@@ -7,7 +7,7 @@ import { FILESYSTEMS } from '../model/volume.ts';
 import { fakePrograms, temporaryDevice } from '../testing/devices.ts';
 import { needsRoot } from '../testing/folders.ts';
 import { beFormatted } from './format.ts';
-import { beGrown } from './grow-filesystem.ts';
+import { beGrown, beGrownUnmounted, mayGrowMountedExt4 } from './grow-filesystem.ts';
 import { beAsLargeAsItsFile } from './loop.ts';
 import { beMounted, beUnmounted } from './mounts.ts';
 
@@ -17,12 +17,6 @@ const MiB = 1n << 20n;
 async function shown(path: string): Promise<bigint> {
   const { blocks, bsize } = await statfs(path, { bigint: true });
   return blocks * bsize;
-}
-
-/** Root in a container may lack CAP_SYS_RESOURCE, number 24. */
-async function canResizeExt4(): Promise<boolean> {
-  const effective = /^CapEff:\s*([0-9a-f]+)/mu.exec(await readFile('/proc/self/status', 'utf8'))?.[1] ?? '0';
-  return ((BigInt(`0x${effective}`) >> 24n) & 1n) === 1n;
 }
 
 async function enlarge(file: string, device: string, size: bigint): Promise<void> {
@@ -41,7 +35,7 @@ for (const filesystem of FILESYSTEMS)
     await writeFile(join(target, 'kept'), 'here');
     const before = await shown(target);
     await enlarge(file, device, 512n * MiB);
-    if (filesystem === 'ext4' && !(await canResizeExt4())) {
+    if (filesystem === 'ext4' && !(await mayGrowMountedExt4())) {
       await assert.rejects(
         beGrown(device, target, filesystem),
         (error: Error) => isReason(error, 'NotPermitted') && /CAP_SYS_RESOURCE/u.test(error.message),
@@ -71,4 +65,38 @@ test('a tool that fails is an error, and one that did nothing is no success', { 
     restore();
   }
   await beUnmounted(target);
+});
+
+test('ext4 that may not grow mounted grows before it is mounted, once', { skip }, async (t) => {
+  if (await mayGrowMountedExt4()) return t.skip('this process may grow it mounted');
+  const { device, file, folder } = await temporaryDevice(t, 200n * MiB);
+  const target = join(folder, 'mnt');
+  await beFormatted(device, 'ext4', false);
+  await beMounted(device, target, 'ext4', false);
+  await writeFile(join(target, 'kept'), 'here');
+  const before = await shown(target);
+  await beUnmounted(target);
+  await enlarge(file, device, 320n * MiB);
+  await beGrownUnmounted(device, 'ext4');
+  const restore = await fakePrograms(t, { e2fsck: 'exit 8', resize2fs: 'exit 1' });
+  await beGrownUnmounted(device, 'ext4');
+  restore();
+  await beMounted(device, target, 'ext4', false);
+  assert.ok((await shown(target)) >= before + 100n * MiB);
+  assert.equal(await readFile(join(target, 'kept'), 'utf8'), 'here');
+  await beGrown(device, target, 'ext4');
+  await beUnmounted(target);
+});
+
+test('ext4 with errors that need a person is not grown', { skip }, async (t) => {
+  if (await mayGrowMountedExt4()) return t.skip('this process may grow it mounted');
+  const { device, file } = await temporaryDevice(t, 64n * MiB);
+  await beFormatted(device, 'ext4', false);
+  await enlarge(file, device, 320n * MiB);
+  const restore = await fakePrograms(t, { e2fsck: 'echo UNEXPECTED INCONSISTENCY; exit 4' });
+  await assert.rejects(
+    beGrownUnmounted(device, 'ext4'),
+    (error: Error) => isReason(error, 'Corrupt') && /UNEXPECTED INCONSISTENCY. Unmount it and run e2fsck -f/u.test(error.message),
+  );
+  restore();
 });

@@ -131,6 +131,7 @@ export function mountsOf(machine: Machine, chance: Chance, formats: (copy: Memor
     beGrown: async () => {
       if (chance.happens(machine.blindness)) throw new FlockError('NotPermitted', 'the filesystem cannot be grown now');
     },
+    beGrownUnmounted: async () => undefined,
     isMounted: async (target) => machine.mounts.has(target),
     realPlace: async (target) => target,
     isLink: async () => false,
