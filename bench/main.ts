@@ -1,0 +1,28 @@
+// `npm run bench -- transfer [--quick] [--size 4Gi] [--rounds 3] [--only CASE,...] [--json FILE] [--chart FILE]`: measures moves against what
+// else moves data, in one run, interleaved. Needs root.
+import { parseArgs } from 'node:util';
+import { writeFile } from 'node:fs/promises';
+import { parseQuantity } from '../src/model/quantity.ts';
+import { say } from './say.ts';
+import { benchTransfer } from './transfer.ts';
+import { table } from './table.ts';
+
+const { values, positionals } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    size: { type: 'string' },
+    rounds: { type: 'string' },
+    only: { type: 'string' },
+    json: { type: 'string' },
+    chart: { type: 'string' },
+  },
+  allowPositionals: true,
+});
+
+if (positionals[0] !== 'transfer') throw new Error('say what to measure: npm run bench -- transfer');
+if (process.getuid?.() !== 0) throw new Error('needs root: loop devices, mounts, network namespaces');
+const size = Number(parseQuantity(values.size ?? (values.quick ? '1Gi' : '4Gi')));
+const rounds = Number(values.rounds ?? 3);
+const result = await benchTransfer({ size, rounds, quick: values.quick, only: values.only?.split(',') ?? null });
+say(table(result));
+if (values.json !== undefined) await writeFile(values.json, `${JSON.stringify(result, null, 2)}\n`);
