@@ -57,7 +57,7 @@ export interface Seen {
   controllerMoves: boolean;
 }
 
-const CHECKS: readonly ((seen: Seen) => Finding[])[] = [clocks, controller, nodes, strayFiles, volumes, moves];
+const CHECKS: readonly ((seen: Seen) => Finding[])[] = [clocks, controller, nodes, strayFiles, orphans, volumes, moves];
 
 export async function recordFindings(client: Client, clock: Clock): Promise<Finding[]> {
   const seen = await look(client, clock);
@@ -129,12 +129,23 @@ function strayFiles({ nodes: known }: Seen): Finding[] {
   );
 }
 
+/** Nobody removes them: whether the record was lost or deleted is not known. */
+function orphans({ nodes: known }: Seen): Finding[] {
+  return known.flatMap(({ metadata: { name }, status }) =>
+    Object.entries(status?.pools ?? {}).flatMap(([pool, { orphaned = {} }]) => {
+      const { length } = Object.keys(orphaned);
+      const text = `pool ${pool} of node ${name} holds ${length} ${length === 1 ? 'copy' : 'copies'} without a volume (of ${[...new Set(Object.values(orphaned))].join(', ')}), which ${length === 1 ? 'is' : 'are'} kept and takes room (flockctl node show ${name}): restore the records that were lost, or remove from the pool by hand what you know to be useless`;
+      return length === 0 ? [] : [note(text)];
+    }),
+  );
+}
+
 const told = ({ reason, message, since: at }: Obstacle, now: number): string =>
   `${at === undefined ? '' : ` for ${humanSeconds(since(at, now) / 1000)}`}: ${reason}: ${message}`;
 
-function volumes({ volumes: all, now }: Seen): Finding[] {
+function volumes({ volumes: all, nodes: known, now }: Seen): Finding[] {
   const blocked = all.filter((volume) => volume.status?.phase === 'Blocked');
-  const findings = all.flatMap((volume) => volumeFindings(volume, now));
+  const findings = all.flatMap((volume) => [...volumeFindings(volume, now), ...homeless(volume, known)]);
   return [ok(`${all.length} volumes, ${blocked.length} of them blocked`), ...findings];
 }
 
@@ -150,6 +161,16 @@ function volumeFindings(volume: Stored<Volume>, now: number): Finding[] {
       obstacle === undefined || obstacle.message === own?.message
         ? []
         : [wrong(`copy ${id} of volume ${name} on node ${node} is blocked${told(obstacle, now)}`)],
+    ),
+  ];
+}
+
+function homeless({ metadata, spec }: Stored<Volume>, known: Seen['nodes']): Finding[] {
+  const { node } = spec;
+  if (node === undefined || known.some((each) => each.metadata.name === node)) return [];
+  return [
+    wrong(
+      `volume ${metadata.name} is on node ${node}, which has no record: enrol it again (flockctl server invite --node ${node}; on this machine flockctl up does it), with the same disks`,
     ),
   ];
 }

@@ -43,19 +43,19 @@ async function nodeWithAgent(t: TestContext, answer: { status: number; body: str
   return { client, folder, asked };
 }
 
-test('mount makes the folder and asks the agent for the absolute path', async (t) => {
+test('mount asks the agent of the node, which it names, for the absolute path, and makes nothing itself', async (t) => {
   const { client, folder, asked } = await nodeWithAgent(t, { status: 200, body: '{"device":"/dev/loop7","target":"/srv/db"}' });
   const target = join(folder, 'a', 'b');
   const ran = await flockctl(['volume', 'mount', 'db', `${folder}/a/./b`], { client });
   assert.deepEqual(ran, { code: 0, out: 'volume db (/dev/loop7) is mounted at /srv/db\n', err: '' });
-  assert.deepEqual(asked, [{ path: '/v1/publish', body: { volume: 'db', target } }]);
-  assert.ok((await stat(target)).isDirectory());
+  assert.deepEqual(asked, [{ path: '/v1/publish', body: { node: 'node-1', volume: 'db', target } }]);
+  await assert.rejects(stat(target), { code: 'ENOENT' });
 });
 
 test('mount --read-only says so', async (t) => {
   const { client, folder, asked } = await nodeWithAgent(t, { status: 200, body: '{"device":"/dev/loop7","target":"/srv/db"}' });
   await flockctl(['volume', 'mount', 'db', folder, '--read-only'], { client });
-  assert.deepEqual(asked[0]?.body, { volume: 'db', target: folder, readOnly: true });
+  assert.deepEqual(asked[0]?.body, { node: 'node-1', volume: 'db', target: folder, readOnly: true });
 });
 
 test('unmount asks for one folder or for all', async (t) => {
@@ -63,8 +63,8 @@ test('unmount asks for one folder or for all', async (t) => {
   assert.equal((await flockctl(['volume', 'unmount', 'db'], { client })).out, 'volume db is unmounted\n');
   assert.equal((await flockctl(['volume', 'unmount', 'db', '/srv/db'], { client })).out, 'volume db is unmounted from /srv/db\n');
   assert.deepEqual(asked, [
-    { path: '/v1/unpublish', body: { volume: 'db' } },
-    { path: '/v1/unpublish', body: { volume: 'db', target: '/srv/db' } },
+    { path: '/v1/unpublish', body: { node: 'node-1', volume: 'db' } },
+    { path: '/v1/unpublish', body: { node: 'node-1', volume: 'db', target: '/srv/db' } },
   ]);
 });
 

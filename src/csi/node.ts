@@ -104,7 +104,7 @@ class NodeCalls {
     const staging = pathOf('staging_target_path', asked.stagingTargetPath);
     const access = this.#access(volume, asked.volumeCapability);
     await mkdir(staging, { recursive: true, mode: 0o750 });
-    await this.#ports.local.publish({ volume, target: stagedAt(staging, access.volumeMode), readOnly: access.readOnly });
+    await this.#ports.local.publish({ volume, target: stagedAt(staging, access.volumeMode), readOnly: access.readOnly, staged: true });
     return {};
   }
 

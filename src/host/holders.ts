@@ -1,12 +1,12 @@
 // Who uses a device or a mount: mounts in every mount namespace, open descriptors, devices stacked on it. An answer names process and
 // command, so that a person can end it. Processes come and go while we look: what vanishes is no holder.
-import { readdir, readFile, readlink, stat } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { open, readdir, readFile, readlink, stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { FlockError } from '../model/errors.ts';
+import { isCode } from './files.ts';
 import { deviceNumber, parseMounts, type Mount } from './mountinfo.ts';
-
-const OPENED = 'opened by';
 
 const orNothing = async <T>(asked: Promise<T>, nothing: T): Promise<T> => asked.catch(() => nothing);
 
@@ -43,16 +43,54 @@ async function holdersOf(device: string): Promise<string[]> {
 }
 
 /**
- * Throws InUse unless nothing keeps the device busy. Programs that list devices (losetup, blkid, udev) open each for a moment: whoever
- * has it open is looked for again, 40 times. A mount, or a device stacked on it, stays: that is told at once.
+ * Throws InUse unless nothing keeps the device busy. Programs that list devices (losetup, blkid, udev) open each for a moment, and a kernel
+ * needs one to end a mount: whoever only has it open, and a claim without a name, are looked for again, 40 times. A mount, a device stacked
+ * on it, and users of a filesystem that was unmounted lazily stay: that is told at once.
  */
 export async function beUnheld(device: string, pause: () => Promise<void> = () => setTimeout(50)): Promise<void> {
-  let holders = await holdersOf(device);
-  for (let left = 40; left > 0 && holders.length > 0 && holders.every((holder) => holder.startsWith(OPENED)); left -= 1) {
+  let holders = await heldBy(device);
+  for (let left = 40; left > 0 && holders.length > 0 && holders.every(isPassing); left -= 1) {
     await pause();
-    holders = await holdersOf(device);
+    holders = await heldBy(device);
   }
   if (holders.length > 0) throw new FlockError('InUse', `${device} is in use: ${holders.join('; ')}. End that and try again`);
+}
+
+const OPENED = 'opened by';
+const CLAIMED = 'claimed by something that could not be found';
+const isPassing = (holder: string): boolean => holder.startsWith(OPENED) || holder === CLAIMED;
+
+/** In words. Who shows nowhere, but keeps others from having the device alone, is a filesystem without a mount. */
+async function heldBy(device: string): Promise<string[]> {
+  const holders = await holdersOf(device);
+  if (holders.length > 0 || !(await isClaimed(device))) return holders;
+  const users = await usersOfFilesystem(device);
+  return users.length === 0 ? [CLAIMED] : users.map((user) => `its filesystem is not mounted any more, but still used by ${user}`);
+}
+
+async function isClaimed(device: string): Promise<boolean> {
+  try {
+    await (await open(device, constants.O_RDONLY | constants.O_EXCL)).close();
+    return false;
+  } catch (error) {
+    if (isCode(error, 'EBUSY')) return true;
+    // It was detached meanwhile.
+    if (isCode(error, 'ENXIO', 'ENOENT')) return false;
+    throw error;
+  }
+}
+
+/** Processes with something open, or their working folder, in the device's filesystem, wherever that is. */
+async function usersOfFilesystem(device: string): Promise<string[]> {
+  const { rdev } = await stat(device);
+  const found: string[] = [];
+  for (const pid of await pids()) {
+    const fds = await orNothing(readdir(`/proc/${pid}/fd`), []);
+    const places = ['cwd', 'root', ...fds.map((fd) => `fd/${fd}`)];
+    const on = await Promise.all(places.map(async (place) => (await orNothing(stat(`/proc/${pid}/${place}`), null))?.dev === rdev));
+    if (on.includes(true)) found.push(await named(pid));
+  }
+  return found;
 }
 
 async function mountsEverywhere(device: string): Promise<string[]> {

@@ -6,6 +6,13 @@ import { Condition, GROUP, Obstacle, VERSION, type ApiObject } from './meta.ts';
 export const POOL_TYPES = ['lvm', 'lvm-thin', 'image', 'directory'] as const;
 export type PoolType = (typeof POOL_TYPES)[number];
 
+/**
+ * What keeps a directory within its size: the filesystem's project quota, a quota of its btrfs subvolume, or only that no more is promised
+ * than there is.
+ */
+export const BUDGETS = ['project-quota', 'qgroup', 'booked'] as const;
+export type Budget = (typeof BUDGETS)[number];
+
 /** Byte counts are decimal strings. */
 export const PoolStatus = Type.Object({
   type: Type.Enum([...POOL_TYPES]),
@@ -24,6 +31,8 @@ export const PoolStatus = Type.Object({
   thin: Type.Optional(Type.Boolean()),
   /** It can hold points in time, so that a move copies while the application writes. */
   points: Type.Optional(Type.Boolean()),
+  /** Of pools of directories: what keeps a volume within its size. */
+  budget: Type.Optional(Type.Enum([...BUDGETS])),
   healthy: Type.Boolean(),
   obstacle: Type.Optional(Obstacle),
   /** What lies in the pool and is no copy: listed, never touched. */

@@ -300,7 +300,7 @@ export class World {
     if (!running || !call) throw new FlockError('Unavailable', `the agent of ${node} does not listen`);
     await new Promise<void>((resolve, reject) => {
       running.life.whenOver(() => reject(new FlockError('Unavailable', `the agent of ${node} died`)));
-      call(body).then(() => resolve(), reject);
+      call({ node, ...body }).then(() => resolve(), reject);
     });
   }
 }

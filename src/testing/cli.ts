@@ -53,6 +53,7 @@ export function start(words: string[], around: Surroundings): Invocation {
     clock: around.clock ?? systemClock,
     interrupted: interruption.signal,
     connect: around.connect ?? (async () => around.client ?? new LocalClient({ registry: registry(), clock: systemClock })),
+    leaveFolder: () => undefined,
   };
   const done = run(words, context).then((code) => ({ code, out: of('out'), err: of('err') }));
   return { done, interrupt: () => interruption.abort(), written: () => written.map(([, text]) => text).join('') };

@@ -1,8 +1,10 @@
 // `flockctl node show`: one node for people, with its pools.
 import type { Command } from 'commander';
 import type { Client } from '../../api/client.ts';
+import { listAll } from '../../api/list-all.ts';
 import type { Stored } from '../../model/meta.ts';
 import { StorageNodes, type PoolStatus, type StorageNode, type StorageNodeStatus } from '../../model/storage-node.ts';
+import { Volumes } from '../../model/volume.ts';
 import { nodeArgument, outputOption, watchOption } from '../arguments.ts';
 import type { Context } from '../context.ts';
 import { ageOf, bytesOf, harmless } from '../format.ts';
@@ -44,6 +46,7 @@ async function describe(context: Context, client: Client, node: Stored<StorageNo
       ['Age', ageOf(node.metadata.creationTimestamp, now)],
     ]),
     ...poolLines(status.pools ?? {}),
+    ...(await damageLines(client, status.pools ?? {})),
     ...(await eventLines(client, node, now)),
   ];
 }
@@ -68,11 +71,34 @@ function poolLines(pools: { [name: string]: PoolStatus }): string[] {
     bytesOf(pool.free),
     harmless(pool.healthy ? 'healthy' : `${pool.obstacle?.reason ?? 'unhealthy'}: ${pool.obstacle?.message ?? ''}`),
   ]);
-  const foreign = Object.entries(pools).flatMap(([name, pool]) => (pool.foreign ?? []).map((file) => harmless(`  ${name}: ${file}`)));
+  const each = (of: (pool: PoolStatus) => string[]): string[] =>
+    Object.entries(pools).flatMap(([name, pool]) => of(pool).map((text) => harmless(`  ${name}: ${text}`)));
   return [
-    ...(rows.length === 0
-      ? []
-      : ['', 'Pools:', ...aligned([['NAME', 'TYPE', 'SIZE', 'USED', 'BOOKED', 'FREE', 'STATE'], ...rows]).map((row) => `  ${row}`)]),
-    ...(foreign.length === 0 ? [] : ['', 'Not ours, never touched:', ...foreign]),
+    ...section('Pools:', rows.length === 0 ? [] : aligned([COLUMNS, ...rows]).map((row) => `  ${row}`)),
+    ...section(
+      'Not ours, never touched:',
+      each(({ foreign = [] }) => foreign),
+    ),
+    ...section(
+      'Copies without a volume (kept; restore their records, or remove them from the pool by hand):',
+      each(({ orphaned = {} }) => Object.entries(orphaned).map(([copy, volume]) => `${copy} (of ${volume})`)),
+    ),
   ];
+}
+
+const COLUMNS = ['NAME', 'TYPE', 'SIZE', 'USED', 'BOOKED', 'FREE', 'STATE'];
+
+const section = (title: string, lines: readonly string[]): string[] => (lines.length === 0 ? [] : ['', title, ...lines]);
+
+/** A copy's name begins with the uid of its volume, whose record says what is wrong. */
+async function damageLines(client: Client, pools: { [name: string]: PoolStatus }): Promise<string[]> {
+  const damaged = Object.entries(pools).flatMap(([pool, { damaged: names = [] }]) => names.map((name) => ({ pool, name })));
+  if (damaged.length === 0) return [];
+  const volumes = (await listAll(client, Volumes)).items;
+  const lines = damaged.map(({ pool, name }) => {
+    const of = volumes.find(({ metadata }) => name.startsWith(`${metadata.uid}-`));
+    const said = of?.status?.copies?.[name.slice(of.metadata.uid.length + 1)]?.obstacle?.message;
+    return harmless(`  ${pool}: ${name} (of ${of?.metadata.name ?? 'no known volume'})${said === undefined ? '' : `: ${said}`}`);
+  });
+  return section('Damaged copies, neither served nor changed:', lines);
 }

@@ -14,7 +14,10 @@ function onScreen(terminal: boolean, env: Context['env'] = {}): { telling: Telli
   const screen = { write: (more: string) => void (text += more), isTerminal: terminal, columns: 80 };
   const interrupted = new AbortController().signal;
   const connect = (): never => assert.fail('the demo asks its own server');
-  return { telling: new Telling({ out: screen, err: screen, env, clock: systemClock, interrupted, connect }), written: () => text };
+  return {
+    telling: new Telling({ out: screen, err: screen, env, clock: systemClock, interrupted, connect, leaveFolder: () => undefined }),
+    written: () => text,
+  };
 }
 
 test('each claim is a line with its verdict, a failed one with the reason, and both are counted', () => {
