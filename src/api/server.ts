@@ -158,7 +158,9 @@ class Server {
     if (!peer) throw unauthorized(`${reason}; use a certificate of this server's authority`);
     if (this.#options.clock.now() > validUntil) throw unauthorized('the client certificate has expired: connect with a renewed one');
     if (await this.#isRevoked(peer))
-      throw unauthorized(`the certificate of ${peer.user} was revoked: enrol the node again (flockctl server invite)`);
+      throw unauthorized(
+        `the certificate of ${peer.user} was revoked, for the node's record was deleted: enrol it again with an invitation (flockctl server invite --node NAME) and without the identity.json in its agent's folder`,
+      );
     return peer;
   }
 

@@ -1,29 +1,26 @@
 // A cluster on one machine: a server, a controller and agents as processes of their own, which come up and go down together. The parts
 // are those that run on separate machines too; only where they lie and who starts them is decided here.
-import { existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, realpathSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
-import { httpClient, type HttpClient } from '../../api/http-client.ts';
+import { isRevoked } from '../../api/enrolment.ts';
+import type { HttpClient } from '../../api/http-client.ts';
 import { connectTo } from '../../api/http-connection.ts';
 import { readKubeconfig } from '../../api/kubeconfig.ts';
+import { readIdentity } from '../../api/node-identity.ts';
 import { beFolder, tryLockFile } from '../../host/files.ts';
 import { mounts } from '../../host/mounts.ts';
-import { isReady } from '../../decide/observed.ts';
 import type { Clock } from '../../model/clock.ts';
-import { FlockError, isReason } from '../../model/errors.ts';
-import type { Stored } from '../../model/meta.ts';
-import { StorageNodes, type StorageNode } from '../../model/storage-node.ts';
-import { localAgent } from '../agent-socket.ts';
+import { FlockError } from '../../model/errors.ts';
 import { PACKAGE_ROOT } from '../version.ts';
 import { allFound, begin, end, found } from './child.ts';
-import { freePort, readDescription, writeDescription, type Description } from './description.ts';
-import { CONTROLLER, layoutOf, nodeNames, placesOf, SERVER, type Layout, type NodePlaces } from './layout.ts';
+import { freePort, namesOf, readDescription, writeDescription, type Description } from './description.ts';
+import { CONTROLLER, layoutOf, logOf, nodeNames, placesOf, SERVER, type Layout, type NodePlaces } from './layout.ts';
 import { bePool, bePoolAbsent, beUnused, chooseGround, diskSize, isPoolMounted, type Say } from './pool-disk.ts';
+import { allReady, reached, type Patience } from './readiness.ts';
 
-export interface Surroundings {
-  clock: Clock;
-  signal: AbortSignal;
+export interface Surroundings extends Patience {
   say: Say;
   /** The processes are to end when this one does. */
   tied?: boolean;
@@ -43,6 +40,8 @@ export async function bringUp(
   refuseForeign(layout);
   return alone(layout, async () => {
     const description = await describe(layout, nodes, around.say);
+    if (found(layout.running, SERVER) !== null)
+      await withRecords(layout, around, (client) => endRevoked(layout, description, { client, around }));
     const missing = namesOf(description).filter((name) => found(layout.running, name) === null);
     if (missing.length === 0)
       throw new FlockError(
@@ -60,6 +59,26 @@ export async function bringUp(
     }
   });
 }
+
+/**
+ * A node whose record was deleted is shut out for good, and its agent goes on in vain. On one machine its owner takes that back by this
+ * command: without its identity it is enrolled again, with what is stored on it.
+ */
+async function endRevoked(
+  layout: Layout,
+  { nodes }: Description,
+  { client, around }: { client: HttpClient; around: Surroundings },
+): Promise<void> {
+  for (const name of nodeNames(nodes)) {
+    const file = identityOf(placesOf(layout, name));
+    if (!existsSync(file) || !(await isRevoked(client, (await readIdentity(file)).certificate))) continue;
+    around.say(`the record of ${name} was deleted, which shut it out: it is enrolled again, with what is stored on it`);
+    await end(layout.running, name, around.clock);
+    await rm(file);
+  }
+}
+
+const identityOf = ({ folder }: NodePlaces): string => join(folder, 'identity.json');
 
 async function mountedPools(layout: Layout, { nodes, ground }: Description): Promise<ReadonlySet<string>> {
   const mounted = new Set<string>();
@@ -115,19 +134,24 @@ async function regrown(layout: Layout, there: Description, nodes: number): Promi
   return more;
 }
 
-export const namesOf = ({ nodes }: Description): string[] => [SERVER, CONTROLLER, ...nodeNames(nodes)];
-
 async function startAll(layout: Layout, description: Description, around: Surroundings): Promise<void> {
   mkdirSync(layout.logs, { recursive: true });
   const url = `https://127.0.0.1:${description.port}`;
   const { tied = false } = around;
   const words = ['server', '--dir', layout.server, '--listen', `127.0.0.1:${description.port}`, '--kubeconfig', layout.kubeconfig];
   start(layout, SERVER, { words, tied });
-  const client = await reached(layout, around);
-  try {
+  await withRecords(layout, around, async (client) => {
+    await endRevoked(layout, description, { client, around });
     start(layout, CONTROLLER, { words: ['controller', '--kubeconfig', layout.controllerKubeconfig], tied });
     for (const name of nodeNames(description.nodes)) await startAgent(layout, description, { places: placesOf(layout, name), url, tied });
     await allReady(layout, description, { client, around });
+  });
+}
+
+async function withRecords<T>(layout: Layout, around: Surroundings, act: (client: HttpClient) => Promise<T>): Promise<T> {
+  const client = await reached(layout, around);
+  try {
+    return await act(client);
   } finally {
     client.close();
   }
@@ -147,8 +171,6 @@ function start(layout: Layout, name: string, { words, tied, env = {} }: Part): v
   const order = { running: layout.running, name, log: logOf(layout, name), tied };
   begin({ ...order, words: [mainFile(), ...words], env: { ...OWN_SERVER, ...env } });
 }
-
-const logOf = (layout: Layout, name: string): string => join(layout.logs, `${name}.log`);
 
 /** This program as it runs now: the sources in development, dist/ when installed. */
 const mainFile = (): string => {
@@ -178,7 +200,7 @@ async function startAgent(
     '127.0.0.1:0',
   ];
   // In the environment, for everybody can read the arguments of a process.
-  const env = existsSync(join(places.folder, 'identity.json')) ? {} : { FLOCK_INVITE: await invitationFor(layout, places.name) };
+  const env = existsSync(identityOf(places)) ? {} : { FLOCK_INVITE: await invitationFor(layout, places.name) };
   start(layout, places.name, { words, tied, env });
 }
 
@@ -188,85 +210,6 @@ async function invitationFor(layout: Layout, node: string): Promise<string> {
     return ((await connection.demand({ method: 'POST', path: '/invite', body: { node } })) as { token: string }).token;
   } finally {
     connection.close();
-  }
-}
-
-// ---- waiting ---------------------------------------------------------------------------------------------------------------------
-
-const PATIENCE_MS = 60_000;
-const LOOK_MS = 50;
-
-/** Answers of `look` until one is not null. Fails when one of the processes has ended, or after a minute. */
-async function eventually<T>(
-  layout: Layout,
-  names: readonly string[],
-  { clock, signal }: Surroundings,
-  look: () => Promise<T | null>,
-): Promise<T> {
-  const until = clock.monotonic() + PATIENCE_MS;
-  for (;;) {
-    signal.throwIfAborted();
-    const answer = await look();
-    if (answer !== null) return answer;
-    const ended = names.find((name) => found(layout.running, name) === null);
-    if (ended !== undefined)
-      throw new FlockError('Internal', `${ended} has ended; the end of ${logOf(layout, ended)}:\n${endOf(logOf(layout, ended))}`);
-    if (clock.monotonic() > until)
-      throw new FlockError('Internal', `the cluster did not come up within ${PATIENCE_MS / 1000} s; the logs are in ${layout.logs}`);
-    await clock.sleep(LOOK_MS, signal);
-  }
-}
-
-function endOf(file: string): string {
-  try {
-    return readFileSync(file, 'utf8').trimEnd().split('\n').slice(-5).join('\n');
-  } catch {
-    return '(it cannot be read)';
-  }
-}
-
-/** A client of the server, once it answers. */
-async function reached(layout: Layout, around: Surroundings): Promise<HttpClient> {
-  return eventually(layout, [SERVER], around, async () => {
-    if (!existsSync(layout.kubeconfig)) return null;
-    const client = httpClient(readKubeconfig(layout.kubeconfig).connection);
-    const answers = await orUnavailable(client.list(StorageNodes, { limit: 1 }).then(() => true as const));
-    if (answers) return client;
-    client.close();
-    return null;
-  });
-}
-
-async function orUnavailable<T>(asked: Promise<T>): Promise<T | null> {
-  try {
-    return await asked;
-  } catch (error) {
-    if (isReason(error, 'Unavailable')) return null;
-    throw error;
-  }
-}
-
-async function allReady(
-  layout: Layout,
-  description: Description,
-  { client, around }: { client: HttpClient; around: Surroundings },
-): Promise<void> {
-  const wanted = nodeNames(description.nodes);
-  await eventually(layout, namesOf(description), around, async () => {
-    const { items } = await client.list(StorageNodes);
-    const ready = await Promise.all(items.filter((node) => wanted.includes(node.metadata.name) && isReady(node)).map(answers));
-    return ready.filter(Boolean).length === wanted.length ? true : null;
-  });
-}
-
-/** The record may still speak of the agent before: this one answers by itself. */
-async function answers({ metadata, status }: Stored<StorageNode>): Promise<boolean> {
-  try {
-    await (await localAgent(metadata.name, status?.socket)).fetching();
-    return true;
-  } catch (error) {
-    if (isReason(error, 'Unavailable', 'Unsupported')) return false;
-    throw error;
   }
 }
 

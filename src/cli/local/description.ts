@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { writeAtomically } from '../../host/files.ts';
 import { FlockError } from '../../model/errors.ts';
-import type { Layout } from './layout.ts';
+import { CONTROLLER, nodeNames, SERVER, type Layout } from './layout.ts';
 import type { PoolGround } from './pool-disk.ts';
 
 export interface Description {
@@ -14,6 +14,9 @@ export interface Description {
   /** Of each pool's disk, bytes; `0` for plain folders. */
   diskSize: string;
 }
+
+/** Its processes. */
+export const namesOf = ({ nodes }: Description): string[] => [SERVER, CONTROLLER, ...nodeNames(nodes)];
 
 /** null when there is no cluster in the folder. Throws Corrupt. */
 export function readDescription({ description, directory }: Layout): Description | null {

@@ -3,8 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { parseMounts } from '../../host/mountinfo.ts';
 import { note, ok, wrong, type Finding } from '../finding.ts';
 import { found } from './child.ts';
-import { namesOf } from './cluster.ts';
-import { readDescription, type Description } from './description.ts';
+import { namesOf, readDescription, type Description } from './description.ts';
 import { layoutOf, nodeNames, placesOf, SERVER, type Layout } from './layout.ts';
 import { knownClusters } from './pointer.ts';
 

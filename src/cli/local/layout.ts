@@ -56,4 +56,6 @@ export function placesOf({ directory }: Layout, name: string): NodePlaces {
   };
 }
 
+export const logOf = ({ logs }: Layout, name: string): string => join(logs, `${name}.log`);
+
 export const nodeNames = (count: number): string[] => Array.from({ length: count }, (_, at) => `node-${at + 1}`);
