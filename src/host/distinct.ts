@@ -10,7 +10,7 @@ import { FlockError } from '../model/errors.ts';
 import type { Filesystem } from '../model/volume.ts';
 import { isCode } from './files.ts';
 import { beUnheld } from './holders.ts';
-import { run } from './run.ts';
+import { CommandFailed, run } from './run.ts';
 
 /** A large filesystem is checked whole. */
 const TIMEOUT = 600_000;
@@ -29,10 +29,23 @@ export async function beDistinct(device: string, filesystem: Filesystem): Promis
       await run('xfs_admin', ['-U', 'generate', device], { timeout: TIMEOUT });
       return;
     case 'btrfs':
+      // A kernel before 6.7 refuses this mount while the source is mounted.
+      await replayed(device, ['-t', 'btrfs']).catch((error: unknown) => {
+        throw isTwin(error) ? twinMounted(device, error) : error;
+      });
       await run('btrfstune', ['-f', '-m', device], { timeout: TIMEOUT });
       return;
   }
 }
+
+const isTwin = (error: unknown): boolean => error instanceof CommandFailed && error.stderr.includes('File exists');
+
+const twinMounted = (device: string, cause: unknown): FlockError =>
+  new FlockError(
+    'InUse',
+    `${device} cannot get an identity of its own while the btrfs that it was cloned from is mounted here, because this kernel is older than 6.7: unmount that once, and try again`,
+    { cause },
+  );
 
 /** Mounted once where nobody sees it: in a namespace of its own, which takes the mount with it when it ends, whatever happens to us. */
 async function replayed(device: string, options: readonly string[]): Promise<void> {
