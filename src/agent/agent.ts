@@ -337,8 +337,12 @@ class NodeAgent implements Agent {
         return done;
       },
       unpublish: async (order) => {
-        await publishing.unpublish(order);
-        await this.#recorded(order.volume);
+        try {
+          await publishing.unpublish(order);
+        } finally {
+          // Also of several mounts some may have ended before one did not.
+          await this.#recorded(order.volume);
+        }
       },
       published: (volume) => publishing.published(volume),
       fill: (volume) => publishing.fill(volume),

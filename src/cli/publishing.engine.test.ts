@@ -153,17 +153,21 @@ test('a volume that was unmounted lazily stays in use as long as somebody uses i
   const engine = await startEngine(t, POOL);
   await engine.volume('db', { size: '16Mi', pool: 'local', node: 'node-1', filesystem: 'ext4' });
   const path = await engine.mount('db');
-  const user = await userOf(t, path);
+  const first = await userOf(t, path);
   await run('umount', ['--lazy', path]);
   await looked(engine);
   assert.deepEqual(await publishedNow(engine), [path]);
+  await first.end();
+  await engine.until(Volumes, 'db', (volume) => publishedAt(volume)?.length === 0);
+  await engine.mount('db');
+  const second = await userOf(t, path);
+  await run('umount', ['--lazy', path]);
   await assert.rejects(engine.unmount('db'), {
     reason: 'InUse',
-    message: new RegExp(`its filesystem is not mounted any more, but still used by process ${user.pid} \\(sh\\)`, 'u'),
+    message: new RegExp(`its filesystem is not mounted any more, but still used by process ${second.pid} \\(sh\\)`, 'u'),
   });
   assert.equal((await devicesOf(engine)).length, 1);
-  await user.end();
-  await engine.until(Volumes, 'db', (volume) => publishedAt(volume)?.length === 0);
+  await second.end();
   await engine.endsClean();
 });
 
