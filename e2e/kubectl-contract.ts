@@ -489,7 +489,7 @@ function refusing(now: Now): void {
     {
       asked: 'a smaller size',
       words: ['patch', 'fvol', 'refused', '--type=merge', '-p', '{"spec":{"size":"1Mi"}}'],
-      told: 'The Volume "refused" is invalid: spec.size: Invalid value: "1Mi": a volume cannot shrink\n',
+      told: 'The Volume "refused" is invalid: spec.size: Invalid value: a volume cannot shrink below its real size (status.capacity)\n',
     },
     {
       asked: 'an older version',

@@ -17,6 +17,7 @@ interface Scenario {
 
 const SCENARIOS: readonly Scenario[] = [
   { name: 'rig', about: 'the cluster itself: nodes, pods, DNS, LVM, power cuts, partitions', core: true },
+  { name: 'csi', about: 'Flock by its chart: claims in pods that write, growing, deleting', core: true },
 ];
 
 /** Longest a single test may take, ms. */

@@ -14,7 +14,7 @@ import type { Place } from './place.ts';
 /** Of a node; this machine gives what the node touches. */
 const MEMORY = '1200M';
 /** GiB of /dev/ubdb and /dev/ubdc; sparse files of this machine. */
-const DISKS = { ubdb: 8, ubdc: 4 };
+const DISKS = { ubdb: 16, ubdc: 4 };
 /** How often an answer is looked for, ms: a file says it, for a node has no other way that survives a partition. */
 const LOOK = 20;
 

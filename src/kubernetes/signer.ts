@@ -73,6 +73,9 @@ async function runSigner(ports: SignerPorts, signal: AbortSignal): Promise<void>
   await leadWhenElected(election, signal, (leading) => signWhileLeading(ports, leading));
 }
 
+/** Key of the look at the authority: no request has an empty name. One worker, so that only one of this process changes it at a time. */
+const AUTHORITY_KEY = '';
+
 async function signWhileLeading(ports: SignerPorts, signal: AbortSignal): Promise<void> {
   const { client, clock, random, log } = ports;
   const watching = { clock, random, log };
@@ -81,18 +84,19 @@ async function signWhileLeading(ports: SignerPorts, signal: AbortSignal): Promis
     workers: 1,
     ...watching,
     work: async (name) => {
+      if (name === AUTHORITY_KEY) {
+        await clusterAuthority(client, clock);
+        return { again: LOOK };
+      }
       const request = await ifFound(client.get(CertificateSigningRequests, name));
       if (request) await answer(ports, request);
+      return undefined;
     },
   });
+  queue.add(AUTHORITY_KEY);
   requests.onChange((name, request) => void (request && isOpen(request) && queue.add(name)));
-  const watched = requests.start(signal);
-  while (!signal.aborted) {
-    await clusterAuthority(client, clock).catch((error: unknown) => log.warn({ error }, 'the authority could not be looked after'));
-    await clock.sleep(LOOK, signal).catch(() => undefined);
-  }
+  await requests.start(signal);
   await queue.stop();
-  await watched;
 }
 
 const has = ({ status }: CertificateSigningRequest, type: string): boolean =>

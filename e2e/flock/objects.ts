@@ -1,0 +1,162 @@
+// Claims and pods as scenarios need them, and waiting for what the cluster says of them. Must not know a scenario.
+import assert from 'node:assert/strict';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Kubectl } from '../kube/programs.ts';
+
+export interface ClaimOptions {
+  size?: string;
+  storageClass?: string;
+  mode?: 'ReadWriteOnce' | 'ReadWriteOncePod' | 'ReadWriteMany';
+  block?: boolean;
+}
+
+export function claim(name: string, { size = '64Mi', storageClass, mode = 'ReadWriteOnce', block = false }: ClaimOptions = {}): object {
+  return {
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: { name },
+    spec: {
+      accessModes: [mode],
+      volumeMode: block ? 'Block' : 'Filesystem',
+      ...(storageClass === undefined ? {} : { storageClassName: storageClass }),
+      resources: { requests: { storage: size } },
+    },
+  };
+}
+
+export interface PodOptions {
+  /** By default one that is called like the pod. */
+  claims?: readonly string[];
+  block?: boolean;
+  node?: string;
+  /** What it runs before it sleeps for ever; the volume is /data or /dev/data, further ones /data1 and so on. */
+  script?: string;
+  labels?: { [name: string]: string };
+}
+
+export function pod(name: string, options: PodOptions = {}): object {
+  return { apiVersion: 'v1', kind: 'Pod', metadata: { name, labels: options.labels ?? {} }, spec: podSpec(name, options) };
+}
+
+export function podSpec(name: string, { claims = [name], block = false, node, script = 'true' }: PodOptions = {}): object {
+  const names = claims.map((each, index) => ({ claim: each, name: index === 0 ? 'data' : `data${index}` }));
+  const places = block
+    ? { volumeDevices: names.map((each) => ({ name: each.name, devicePath: `/dev/${each.name}` })) }
+    : { volumeMounts: names.map((each) => ({ name: each.name, mountPath: `/${each.name}` })) };
+  return {
+    terminationGracePeriodSeconds: 0,
+    ...(node === undefined ? {} : { nodeSelector: { 'kubernetes.io/hostname': node } }),
+    containers: [
+      {
+        name: 'main',
+        image: 'busybox:local',
+        imagePullPolicy: 'Never',
+        command: ['sh', '-c', `set -e; ${script}; trap 'exit 0' TERM; sleep 1000000 & wait`],
+        ...places,
+      },
+    ],
+    volumes: names.map((each) => ({ name: each.name, persistentVolumeClaim: { claimName: each.claim } })),
+  };
+}
+
+const LONGEST = 180_000;
+
+/** Waits until `seen` answers what is wanted. */
+export async function until<T>(wanted: T, seen: () => Promise<T>, longest = LONGEST): Promise<void> {
+  const end = Date.now() + longest;
+  for (let last = await seen(); ; last = await seen()) {
+    try {
+      assert.deepEqual(last, wanted);
+      return;
+    } catch (error) {
+      if (Date.now() > end) throw error;
+    }
+    await pause(300);
+  }
+}
+
+interface Named {
+  metadata: { name: string };
+}
+
+/** A namespace of one scenario, and what happens in it. */
+export class Space {
+  readonly name: string;
+  readonly kubectl: Kubectl;
+
+  constructor(kubectl: Kubectl, name: string) {
+    this.kubectl = kubectl;
+    this.name = name;
+  }
+
+  async make(): Promise<void> {
+    await this.kubectl.ok(['create', 'namespace', this.name]);
+  }
+
+  /** All that is in it goes, volumes too. */
+  async end(): Promise<void> {
+    await this.kubectl.ok(['delete', 'namespace', this.name, '--ignore-not-found', '--wait=false']);
+    await until('', async () => (await this.kubectl.ok(['get', 'namespace', this.name, '--ignore-not-found', '-o', 'name'])).trim());
+    await until([], async () => (await this.#volumes()).map(({ metadata }) => metadata.name));
+  }
+
+  async #volumes(): Promise<Named[]> {
+    const found = await items<Named & { spec: { claimRef?: { namespace: string } } }>(this.kubectl, 'persistentvolumes');
+    return found.filter(({ spec }) => spec.claimRef?.namespace === this.name);
+  }
+
+  ok(...words: string[]): Promise<string> {
+    return this.kubectl.ok(['-n', this.name, ...words]);
+  }
+
+  apply(...objects: object[]): Promise<string> {
+    return this.kubectl.ok(['-n', this.name, 'apply', '-f', '-'], JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects }));
+  }
+
+  get(resource: string, path: string): Promise<string> {
+    return this.ok('get', resource, '-o', `jsonpath={${path}}`);
+  }
+
+  /** Waits until they are Ready; says what the cluster says of them when they are not. */
+  async ready(...pods: string[]): Promise<void> {
+    for (const name of pods) {
+      const seen = (): Promise<string> => this.get(`pod/${name}`, '.status.conditions[?(@.type=="Ready")].status');
+      await until('True', seen).catch(async (error: unknown) => {
+        throw new Error(`pod ${name} is not Ready: ${await this.ok('get', 'events', '--sort-by=.lastTimestamp')}`, { cause: error });
+      });
+    }
+  }
+
+  /** In a pod, by sh. */
+  inPod(name: string, script: string): Promise<string> {
+    return this.ok('exec', name, '--', 'sh', '-c', script);
+  }
+
+  async gone(...resources: string[]): Promise<void> {
+    await this.ok('delete', ...resources, '--wait=false');
+    for (const each of resources) await until('', async () => (await this.ok('get', each, '--ignore-not-found', '-o', 'name')).trim());
+  }
+
+  nodeOf(podName: string): Promise<string> {
+    return this.get(`pod/${podName}`, '.spec.nodeName');
+  }
+
+  volumeOf(claimName: string): Promise<string> {
+    return this.get(`pvc/${claimName}`, '.spec.volumeName');
+  }
+
+  /** Messages of all events about an object, the newest last. */
+  async events(kind: string, name: string): Promise<string> {
+    return this.ok(
+      'get',
+      'events',
+      `--field-selector=involvedObject.kind=${kind},involvedObject.name=${name}`,
+      '-o',
+      'jsonpath={.items[*].message}',
+    );
+  }
+}
+
+export async function items<T>(kubectl: Kubectl, resource: string, ...words: string[]): Promise<T[]> {
+  return (JSON.parse(await kubectl.ok(['get', resource, '-o', 'json', ...words])) as { items: T[] }).items;
+}
