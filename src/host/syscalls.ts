@@ -93,7 +93,7 @@ const REASON_OF: { [code: string]: Reason } = {
 
 const nameOf = (errno: number): string => Object.entries(koffi.os.errno).find(([, value]) => value === errno)?.[0] ?? `errno ${errno}`;
 
-function failure(what: string, errno: number): FlockError {
+export function failure(what: string, errno: number): FlockError {
   const code = nameOf(errno);
   // EAGAIN and EOPNOTSUPP have twins of the same number, and the table may give either name.
   const reason = REASON_OF[code === 'EWOULDBLOCK' ? 'EAGAIN' : code === 'ENOTSUP' ? 'EOPNOTSUPP' : code];

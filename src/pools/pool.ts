@@ -2,7 +2,7 @@
 // Every call is safe to repeat, and what a crash left half-made is recognised by `scan`. What is damaged is never mended on a guess: every
 // call that would use such a copy throws Corrupt.
 import type { CopyLabel } from '../model/label.ts';
-import type { PoolType } from '../model/storage-node.ts';
+import type { Budget, PoolType } from '../model/storage-node.ts';
 
 /** A copy's name on the disk: `<volume uid>-<copy id>`, see copyName. */
 export type CopyName = string;
@@ -32,6 +32,8 @@ export interface PoolRoom {
   /** The real size and use of what is underneath. */
   size: bigint;
   used: bigint;
+  /** Why nothing new is taken although the pool works. */
+  warning?: string;
 }
 
 export interface Copy {
@@ -73,7 +75,13 @@ export interface BlockHandle {
   close(): Promise<void>;
 }
 
-/** The device held so that nobody else can open, attach or write it; survives until released or the process ends. */
+/** A copy's directory, opened. What is below is reached from this descriptor alone. */
+export interface TreeHandle {
+  readonly fd: number;
+  close(): Promise<void>;
+}
+
+/** The device (or directory) held so that nobody else can open, attach or write it; survives until released or the process ends. */
 export interface Hold {
   release(): Promise<void>;
 }
@@ -89,6 +97,8 @@ export interface Pool {
   readonly attachable: boolean;
   /** Unit that sizes are rounded up to, bytes. */
   readonly unit: bigint;
+  /** Of a pool of directories: what keeps a volume within its size besides the booking. */
+  readonly budget?: Budget;
   /** Folder on this pool's own disk for journals of copies being filled. */
   readonly journals: string;
 
@@ -120,10 +130,16 @@ export interface Pool {
   /** What differs between two points, or from `to` alone all that is not known to be zero; sorted, no overlaps. NotFound when `from` is gone. */
   changed(name: CopyName, from: PointName | null, to: PointName | 'live'): AsyncIterable<Extent>;
   open(name: CopyName, point: PointName | 'live', mode: 'read' | 'write'): Promise<BlockHandle>;
+  /**
+   * Only of pools whose copies are directories: those have no blocks, `open` and `changed` throw Unsupported. Writing throws InUse while it
+   * is attached or held.
+   */
+  openTree?(name: CopyName, mode: 'read' | 'write'): Promise<TreeHandle>;
 
   /**
    * The copy as a block device; the one there already if there is one. Without `attachable` the raw file itself, which is attached as long
-   * as somebody has it open for writing. Throws InUse (held, or being written by a transfer).
+   * as somebody has it open for writing; of a pool of directories the directory, attached as long as anything of it is in use. Throws InUse
+   * (held, or being written by a transfer).
    */
   attach(name: CopyName): Promise<string>;
   /** Proven by absence: no device, no writer. Throws InUse, naming the holder. */

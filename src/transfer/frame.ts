@@ -23,6 +23,10 @@ export const FRAME = {
   LIMIT: 13,
   PING: 14,
   ERR: 15,
+  TREE_OPEN: 16,
+  TREE_NEXT: 17,
+  TREE_FETCH: 18,
+  TREE_DIRTY: 19,
 } as const;
 export type FrameType = (typeof FRAME)[keyof typeof FRAME];
 
@@ -48,6 +52,10 @@ const LIMIT_OF: { [T in FrameType]: number } = {
   [FRAME.LIMIT]: CONTROL_LIMIT,
   [FRAME.PING]: 0,
   [FRAME.ERR]: CONTROL_LIMIT,
+  [FRAME.TREE_OPEN]: CONTROL_LIMIT,
+  [FRAME.TREE_NEXT]: LEAF,
+  [FRAME.TREE_FETCH]: LEAF,
+  [FRAME.TREE_DIRTY]: CONTROL_LIMIT,
 };
 
 export interface Header {

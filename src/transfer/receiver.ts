@@ -5,6 +5,7 @@ import { Journal } from './journal.ts';
 import type { Ledger } from './journal-records.ts';
 import { Round } from './round.ts';
 import { SourceLink } from './source-link.ts';
+import { TreeRound } from './tree/round.ts';
 import type { PullOptions, RoundOrder, RoundReport } from './transfer.ts';
 
 /**
@@ -24,7 +25,8 @@ export async function pullRound(options: PullOptions, order: RoundOrder): Promis
     if (before) return before;
     const link = await SourceLink.dial(options);
     try {
-      return await new Round(options, order, { link, journal }).pull();
+      const parts = { link, journal };
+      return await (target.pool.openTree ? new TreeRound(options, order, parts) : new Round(options, order, parts)).pull();
     } finally {
       await link.close();
     }
@@ -35,7 +37,8 @@ export async function pullRound(options: PullOptions, order: RoundOrder): Promis
 
 /** Fresh by the caller's word, and nothing on it by the pool's: only then may zeros be skipped. */
 async function isEmpty({ target }: PullOptions): Promise<boolean> {
-  if (!target.fresh) return false;
+  // Of a directory nothing is skipped: it is looked at.
+  if (!target.fresh || target.pool.openTree) return false;
   for await (const { kind } of target.pool.changed(target.copy, null, 'live')) if (kind === 'DATA') return false;
   return true;
 }

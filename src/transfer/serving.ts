@@ -21,7 +21,8 @@ import { Pacer, type SetRate } from './pacing.ts';
 import type { FrameSink } from './parser.ts';
 import { ReadAhead } from './read-ahead.ts';
 import { SourceRound, type MoveMemory, type Served } from './source-round.ts';
-import type { Hello, SourceOptions } from './transfer.ts';
+import type { Hello, Offer, SourceOptions } from './transfer.ts';
+import { TreeServing } from './tree/serving.ts';
 import { DEAD_AFTER, Wire } from './wire.ts';
 
 /** Requests that may wait for their answer at once. */
@@ -44,6 +45,7 @@ export class Serving implements FrameSink {
   readonly #reads: ReadAhead;
   #served: Served | null = null;
   #round: SourceRound | null = null;
+  #tree: TreeServing | null = null;
   #answering: Promise<void> = Promise.resolve();
   #waiting = 0;
 
@@ -111,7 +113,7 @@ export class Serving implements FrameSink {
       case FRAME.LIMIT:
         return this.#limit(parse(LimitMessage, payload, 'LIMIT').bytesPerSecond);
       default:
-        return this.#answerOfRound(of, payload, this.#current());
+        return this.#tree ? this.#tree.answer(of, payload) : this.#answerOfRound(of, payload, this.#current());
     }
   }
 
@@ -153,13 +155,21 @@ export class Serving implements FrameSink {
     const peer = peerOf(this.#socket, identity());
     const offer = await authorize(hello, peer);
     this.#served = { offer, hello, memory: this.#parts.memoryOf(hello.moveUid), crash };
+    if (offer.pool.openTree) this.#tree = this.#treeServing(offer, hello);
     this.#log('info', `serving ${hello.purpose} to node ${peer.node}`);
     this.#wire.send(controlFrame(FRAME.WELCOME, req, { protocol: 1 }));
+  }
+
+  #treeServing(offer: Offer, hello: Hello): TreeServing {
+    const { crash, log, onBytes = () => {} } = this.#parts.options;
+    const served = { offer, hello, crash, log, signal: this.#wire.ended };
+    return new TreeServing(served, { wire: this.#wire, pacer: this.#pacer, onBytes });
   }
 
   async #prepare(req: number, order: PrepareMessage): Promise<void> {
     const served = this.#served;
     if (!served) throw new FlockError('Forbidden', 'not authorised');
+    if (this.#tree) throw new FlockError('Unsupported', 'this volume is a directory here: it has no blocks to move');
     await this.#leaveRound();
     this.#round = await SourceRound.prepare(served, order);
     const { encoded } = this.#round;
@@ -184,6 +194,7 @@ export class Serving implements FrameSink {
   async #ended(): Promise<void> {
     await this.#answering;
     await this.#reads.close();
+    await this.#tree?.close();
     await this.#leaveRound();
     this.#log('debug', `ended: ${messageOf(this.#wire.ended.reason)}`);
   }

@@ -136,6 +136,11 @@ export class SourceLink implements FrameSink {
     return (await this.#say(FRAME.DIRTY, {}, DirtyMessage)).bytes;
   }
 
+  /** A request about a tree, with its answer of the same type. */
+  ofTree(type: FrameType, payload: Buffer): Promise<Buffer> {
+    return this.#ask(type, payload);
+  }
+
   place(of: Header): Buffer {
     if (of.type === FRAME.DATA || of.type === FRAME.ZERO) {
       if (!this.blocks) throw new FlockError('Corrupt', 'a block came that nobody asked for');
