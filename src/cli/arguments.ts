@@ -5,6 +5,7 @@ import { durationMs, nodeName, objectName, poolName, printable } from '../model/
 import { parseQuantity, parseSize } from '../model/quantity.ts';
 
 export const volumeArgument = (text: string): string => objectName(text);
+export const snapshotArgument = (text: string): string => objectName(text);
 export const moveArgument = (text: string): string => objectName(text);
 export const nodeArgument = (text: string): string => nodeName(text);
 export const poolArgument = (text: string): string => poolName(text);

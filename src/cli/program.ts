@@ -14,8 +14,13 @@ import { moveStart } from './commands/move-start.ts';
 import { nodeList } from './commands/node-list.ts';
 import { nodeShow } from './commands/node-show.ts';
 import { serverCommand } from './commands/server.ts';
+import { snapshotCreate } from './commands/snapshot-create.ts';
+import { snapshotDelete } from './commands/snapshot-delete.ts';
+import { snapshotList } from './commands/snapshot-list.ts';
+import { snapshotShow } from './commands/snapshot-show.ts';
 import { upCommand } from './commands/up.ts';
 import { versionCommand } from './commands/version.ts';
+import { volumeClone } from './commands/volume-clone.ts';
 import { volumeCreate } from './commands/volume-create.ts';
 import { volumeDelete } from './commands/volume-delete.ts';
 import { volumeGrow } from './commands/volume-grow.ts';
@@ -46,6 +51,7 @@ function programFor(context: Context): Command {
     .addCommand(
       group('volume', 'make, show, mount and delete volumes', [
         volumeCreate(context),
+        volumeClone(context),
         volumeList(context),
         volumeShow(context),
         volumeGrow(context),
@@ -55,6 +61,14 @@ function programFor(context: Context): Command {
       ]),
     )
     .addCommand(move)
+    .addCommand(
+      group('snapshot', 'take, show and delete snapshots of volumes', [
+        snapshotCreate(context),
+        snapshotList(context),
+        snapshotShow(context),
+        snapshotDelete(context),
+      ]),
+    )
     .addCommand(group('node', 'show nodes and their pools', [nodeList(context), nodeShow(context)]))
     .addCommand(upCommand(context))
     .addCommand(downCommand(context))

@@ -5,6 +5,7 @@ import { isUnfinished } from '../decide/observed.ts';
 import { FlockError, ifFound, isReason } from '../model/errors.ts';
 import { EVENT_NAMESPACE, type ApiObject, type Stored } from '../model/meta.ts';
 import { Moves, type Move } from '../model/move.ts';
+import { Snapshots, type Snapshot } from '../model/snapshot.ts';
 import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
 import { Events, type Event } from '../model/system.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
@@ -21,6 +22,9 @@ async function orHint<T>(found: Promise<T>, what: string, command: string): Prom
 
 export const volumeNamed = (client: Client, name: string): Promise<Stored<Volume>> =>
   orHint(client.get(Volumes, name), `volume "${name}"`, 'flockctl volume list');
+
+export const snapshotNamed = (client: Client, name: string): Promise<Stored<Snapshot>> =>
+  orHint(client.get(Snapshots, name), `snapshot "${name}"`, 'flockctl snapshot list');
 
 export const nodeNamed = (client: Client, name: string): Promise<Stored<StorageNode>> =>
   orHint(client.get(StorageNodes, name), `node "${name}"`, 'flockctl node list');

@@ -2,6 +2,7 @@
 import { isFencing, phaseOf, servedCopy } from '../decide/observed.ts';
 import type { Stored } from '../model/meta.ts';
 import { Moves, type Move } from '../model/move.ts';
+import { Snapshots, type Snapshot } from '../model/snapshot.ts';
 import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
 import { ageOf, bytesOf, humanRate, humanSeconds } from './format.ts';
@@ -51,6 +52,20 @@ export const MOVES: View<Move> = {
     { title: 'RATE', text: (move) => rateAndEta(move).rate },
     { title: 'ETA', text: (move) => rateAndEta(move).eta },
     { title: 'WAITS FOR', text: (move) => move.status?.obstacle?.reason ?? '-' },
+    { title: 'AGE', text: age },
+  ],
+};
+
+export const SNAPSHOTS: View<Snapshot> = {
+  kind: Snapshots,
+  none: 'no snapshots; flockctl snapshot create takes one',
+  columns: [
+    { title: 'NAME', text: (snapshot) => snapshot.metadata.name },
+    { title: 'VOLUME', text: (snapshot) => snapshot.spec.volume },
+    { title: 'SIZE', text: (snapshot) => bytesOf(snapshot.status?.size) },
+    { title: 'NODE', text: (snapshot) => snapshot.status?.node ?? '-' },
+    { title: 'PHASE', text: (snapshot) => snapshot.status?.phase ?? 'Pending' },
+    { title: 'REASON', text: (snapshot) => snapshot.status?.obstacle?.reason ?? '-' },
     { title: 'AGE', text: age },
   ],
 };

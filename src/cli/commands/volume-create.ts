@@ -12,7 +12,7 @@ import { FILESYSTEMS, filesystemOf, Volumes, type Filesystem, type Volume } from
 import { durationArgument, nodeArgument, poolArgument, rateArgument, sizeArgument, volumeArgument } from '../arguments.ts';
 import { line, type Context } from '../context.ts';
 import { asking, clientFor, type Common } from '../options.ts';
-import { waitForVolume } from '../volume-wait.ts';
+import { waitUntilMade } from '../volume-wait.ts';
 
 interface Options extends Common {
   size: string;
@@ -59,10 +59,7 @@ async function create(context: Context, name: string, options: Options): Promise
   if (options.wait) refuseWithoutRoom(nodes, options);
   const volume = await createRecord(client, volumeOf(name, options));
   if (!options.wait) return line(context.out, `volume ${name} created; flockctl volume show ${name} tells when it may be used`);
-  const ready = await waitForVolume(context, client, volume, {
-    judge: (seen) => (seen.status?.phase === 'Available' || seen.status?.phase === 'Published' ? seen : null),
-    interrupted: `volume ${name} is still being made; flockctl volume show ${name} --watch, or flockctl volume delete ${name}`,
-  });
+  const ready = await waitUntilMade(context, client, volume);
   line(context.out, `volume ${name} is available on node ${ready.spec.node}: ${ready.spec.size} in pool ${ready.spec.pool}`);
 }
 
@@ -113,7 +110,8 @@ function volumeOf(name: string, options: Options): Volume {
   };
 }
 
-async function createRecord(client: Client, volume: Volume): Promise<Stored<Volume>> {
+/** Throws AlreadyExists. */
+export async function createRecord(client: Client, volume: Volume): Promise<Stored<Volume>> {
   const { name } = volume.metadata;
   try {
     return await client.create(Volumes, volume);
