@@ -26,7 +26,15 @@ import { agentMetrics } from './metrics.ts';
 import { NodePools } from './pools.ts';
 import { openPublications } from './publications.ts';
 import { serveSocket } from './socket.ts';
-import { transferAddress, type TransferNetwork } from './transfer-network.ts';
+import {
+  isLoopback,
+  isWildcard,
+  publishedAddress,
+  transferAddress,
+  whyNotReached,
+  type OwnAddress,
+  type TransferNetwork,
+} from './transfer-network.ts';
 
 export interface RunAgentOptions {
   node: string;
@@ -40,6 +48,8 @@ export interface RunAgentOptions {
   /** Where other agents reach this one when no transfer network says otherwise. */
   listen: { host: string; port: number };
   network?: TransferNetwork;
+  /** This machine's address as the server sees it, once there was a connection: told to others when the agent listens on all. */
+  toServer?: () => string | null;
   /** The local socket; `agent.sock` in the folder by default. */
   socket?: string;
   /** Between two writes of a move's progress, ms; 5 s by default. */
@@ -76,7 +86,8 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
   const recorded = await recordedPools(options, signal);
   const pools = await NodePools.open({ configurations: options.pools, file: join(folder, 'pools.json'), recorded, crash });
   const address = transferAddress(options.listen.host, options.network);
-  const listen = { host: address, port: options.listen.port };
+  const own = (): OwnAddress => ({ listening: address, toServer: options.toServer?.() ?? null });
+  tellAddress(node, own(), log);
   const socket = options.socket ?? join(folder, 'agent.sock');
   const mounts = hostMounts(abilities.canMount);
   const metricsServer = options.metrics ? await serveMetrics(options.metrics, () => metrics.text()) : null;
@@ -100,10 +111,20 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
       socket,
       filesystems: abilities.filesystems,
       canMount: abilities.canMount,
+      whyNotReached: () => whyNotReached(node, own()),
     },
-    transfers: { identity, localAddress: address, progressMs: options.progressMs ?? 5_000, retry: { first: 1_000, longest: 30_000 } },
-    serve: ({ authorize }) =>
-      serveTransfers({ listen, identity, authorize, clock: systemClock, log, crash, onBytes: (bytes) => metrics.bytesServed.inc(bytes) }),
+    transfers: {
+      identity,
+      ...(isWildcard(address) ? {} : { localAddress: address }),
+      progressMs: options.progressMs ?? 5_000,
+      retry: { first: 1_000, longest: 30_000 },
+    },
+    serve: async ({ authorize }) => {
+      const listen = { host: address, port: options.listen.port };
+      const onBytes = (bytes: number): void => metrics.bytesServed.inc(bytes);
+      const server = await serveTransfers({ listen, identity, authorize, clock: systemClock, log, crash, onBytes });
+      return { ...server, address: publishedAddress({ ...own(), listening: server.address }) };
+    },
     metrics,
     ...(options.alongside ? { alongside: options.alongside } : {}),
     tell: (about, type, reason, message) => {
@@ -117,6 +138,19 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
   await recorder.flush();
   metricsServer?.close();
   log.info({ node }, 'agent stopped');
+}
+
+/** Which address others are told, when nobody chose it; and that it is of no use to them. */
+function tellAddress(node: string, own: OwnAddress, log: Log): void {
+  const address = publishedAddress(own);
+  const only = isLoopback(address) ? ', which only this machine reaches' : '';
+  if (isWildcard(own.listening))
+    log.info(
+      { node, address },
+      `listens for other agents on all addresses; they are told ${address}${only}: from there it reaches its server. Choose another with --listen or --network`,
+    );
+  const why = whyNotReached(node, own);
+  if (why !== null) log.warn({ node, address }, why);
 }
 
 /** Which disks the pools were on. A server that does not answer is waited for: a node that boots before it comes up by itself. */

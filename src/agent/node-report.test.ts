@@ -6,17 +6,22 @@ import { LocalClient } from '../api/local-client.ts';
 import { Registry } from '../api/registry.ts';
 import { MemoryTable } from '../api/table.ts';
 import { systemClock } from '../model/clock.ts';
-import { StorageNodes, type PoolStatus } from '../model/storage-node.ts';
+import { StorageNodes, type PoolStatus, type StorageNode } from '../model/storage-node.ts';
 import { memoryDisk, MemoryPool, type MemoryDisk } from '../pools/memory.ts';
 import type { Pool } from '../pools/pool.ts';
 import { aCopy } from '../testing/labels.ts';
 import { inventory } from './inventory.ts';
-import { NodeReport, type BrokenPool } from './node-report.ts';
+import { NodeReport, type BrokenPool, type Orphans } from './node-report.ts';
 
 interface Reported {
   disk: MemoryDisk;
   pools: Map<string, Pool>;
   broken: Map<string, BrokenPool>;
+  /** What this node knows of its address. */
+  reach: { why: string | null };
+  /** What it knows of copies without records. */
+  orphans: { known: Map<string, Orphans> | null };
+  record: () => Promise<StorageNode>;
   /** Looks, reports, and reads the record. */
   report: () => Promise<{ [name: string]: PoolStatus }>;
 }
@@ -29,23 +34,28 @@ function reported(): Reported {
   const disk = memoryDisk('disk-1', 1n << 30n);
   const pools = new Map<string, Pool>([['local', new MemoryPool({ name: 'local', disk })]]);
   const broken = new Map<string, BrokenPool>();
+  const reach: { why: string | null } = { why: null };
+  const orphans: { known: Map<string, Orphans> | null } = { known: new Map() };
   const looked = inventory(pools, broken);
   const report = new NodeReport({
     node: 'node-1',
     client,
     clock: systemClock,
-    facts: { agentVersion: 'test', socket: '/agent.sock', filesystems: ['ext4'], canMount: true },
+    facts: { agentVersion: 'test', socket: '/agent.sock', filesystems: ['ext4'], canMount: true, whyNotReached: () => reach.why },
     pools,
     broken,
     inventory: looked,
     useMs: 0,
     transfer: () => null,
-    orphans: async () => new Map(),
+    orphans: async () => orphans.known,
   });
   return {
     disk,
     pools,
     broken,
+    reach,
+    orphans,
+    record: () => client.get(StorageNodes, 'node-1'),
     report: async () => {
       looked.touched('local');
       await report.write(true);
@@ -95,4 +105,30 @@ test('which disk a pool was on stays recorded while it cannot be opened; one tha
   });
   broken.delete('local');
   assert.deepEqual(await report(), {});
+});
+
+test('a node that no other can reach says so as long as that is so, and is ready all the same', async () => {
+  const { reach, record, report } = reported();
+  const conditions = async (): Promise<string[]> => {
+    await report();
+    return ((await record()).status?.conditions ?? []).map(({ type, status, message }) => `${type} ${status} ${message}`);
+  };
+  const ready = 'Ready True the agent of node node-1 runs';
+  assert.deepEqual(await conditions(), [ready]);
+  reach.why = 'nobody can reach it';
+  assert.deepEqual(await conditions(), [ready, 'Unreachable True nobody can reach it']);
+  reach.why = null;
+  assert.deepEqual(await conditions(), [ready]);
+});
+
+test('copies without a record are told of by name and volume, stay told of while that is not known again, and are gone when they are', async () => {
+  const { orphans, report } = reported();
+  orphans.known = new Map([['local', { one: 'db', other: 'web' }]]);
+  assert.deepEqual((await report())['local']?.orphaned, { one: 'db', other: 'web' });
+  orphans.known = null;
+  assert.deepEqual((await report())['local']?.orphaned, { one: 'db', other: 'web' });
+  orphans.known = new Map([['local', { other: 'web' }]]);
+  assert.deepEqual((await report())['local']?.orphaned, { other: 'web' });
+  orphans.known = new Map();
+  assert.equal((await report())['local']?.orphaned, undefined);
 });

@@ -6,7 +6,14 @@ import { difference } from '../api/merge-patch.ts';
 import { timestamp, type Clock } from '../model/clock.ts';
 import { isReason, messageOf } from '../model/errors.ts';
 import { GROUP_VERSION, type Condition, type Stored } from '../model/meta.ts';
-import { StorageNodes, type PoolStatus, type PoolType, type StorageNode, type StorageNodeStatus } from '../model/storage-node.ts';
+import {
+  StorageNodes,
+  UNREACHED,
+  type PoolStatus,
+  type PoolType,
+  type StorageNode,
+  type StorageNodeStatus,
+} from '../model/storage-node.ts';
 import type { CopyName, Pool } from '../pools/pool.ts';
 import { damages, type Inventory } from './inventory.ts';
 
@@ -15,6 +22,8 @@ export interface NodeFacts {
   socket: string;
   filesystems: readonly string[];
   canMount: boolean;
+  /** Why other nodes cannot fetch volume data from here, if something says so. */
+  whyNotReached?: () => string | null;
 }
 
 export interface BrokenPool {
@@ -82,6 +91,7 @@ export class NodeReport {
   async #status(record: Stored<StorageNode>, ready: boolean): Promise<StorageNodeStatus> {
     const { facts, transfer } = this.#parts;
     const address = transfer();
+    const why = facts.whyNotReached?.() ?? null;
     const { obstacle, pools } = await this.#pools(record.status?.pools ?? {});
     return {
       agentVersion: facts.agentVersion,
@@ -91,27 +101,20 @@ export class NodeReport {
       canMount: facts.canMount,
       pools,
       ...(address ? { transfer: address } : {}),
-      conditions: [...(record.status?.conditions ?? []).filter(({ type }) => type !== 'Ready'), this.#condition(record, ready, obstacle)],
+      conditions: [
+        ...(record.status?.conditions ?? []).filter(({ type }) => type !== 'Ready' && type !== UNREACHED),
+        this.#condition(record, { type: 'Ready', ...readiness(this.#parts.node, ready, obstacle) }),
+        ...(why === null ? [] : [this.#condition(record, { type: UNREACHED, status: 'True', reason: 'LoopbackAddress', message: why })]),
+      ],
     };
   }
 
-  #condition(record: Stored<StorageNode>, ready: boolean, obstacle: string | null): Condition {
-    const { clock, node } = this.#parts;
-    const condition = ready
-      ? {
-          type: 'Ready',
-          status: 'True' as const,
-          reason: obstacle ? 'PoolsUnhealthy' : 'AgentRuns',
-          message: obstacle ?? `the agent of node ${node} runs`,
-        }
-      : {
-          type: 'Ready',
-          status: 'False' as const,
-          reason: 'AgentStopped',
-          message: `the agent of node ${node} was stopped; start it again`,
-        };
-    const before = record.status?.conditions?.find(({ type }) => type === 'Ready');
-    return { ...condition, lastTransitionTime: before?.status === condition.status ? before.lastTransitionTime : timestamp(clock) };
+  #condition(record: Stored<StorageNode>, condition: Omit<Condition, 'lastTransitionTime'>): Condition {
+    const before = record.status?.conditions?.find(({ type }) => type === condition.type);
+    return {
+      ...condition,
+      lastTransitionTime: before?.status === condition.status ? before.lastTransitionTime : timestamp(this.#parts.clock),
+    };
   }
 
   /** `recorded`: which disk a pool was on stays recorded while it cannot be opened, or another disk would be taken for it. */
@@ -162,4 +165,15 @@ export class NodeReport {
 function withoutUse(status: StorageNodeStatus | undefined): StorageNodeStatus {
   const pools = Object.entries(status?.pools ?? {}).map(([name, { used: _used, free: _free, ...rest }]) => [name, rest] as const);
   return { ...status, pools: Object.fromEntries(pools) };
+}
+
+type State = Pick<Condition, 'status' | 'reason' | 'message'>;
+
+function readiness(node: string, ready: boolean, obstacle: string | null): State {
+  if (!ready) return { status: 'False', reason: 'AgentStopped', message: `the agent of node ${node} was stopped; start it again` };
+  return {
+    status: 'True',
+    reason: obstacle ? 'PoolsUnhealthy' : 'AgentRuns',
+    message: obstacle ?? `the agent of node ${node} runs`,
+  };
 }

@@ -1,4 +1,5 @@
-// On which address of this host volume data goes: the one inside the transfer network. `required` never falls back to another.
+// On which address of this host volume data goes: the one inside the transfer network. `required` never falls back to another. And which
+// address others are told: never one that means all of a host's, for whoever dials it reaches himself.
 import { BlockList, isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { FlockError, Invalid } from '../model/errors.ts';
@@ -39,4 +40,44 @@ export function transferAddress(otherwise: string, network: TransferNetwork | un
     'Unavailable',
     `no address of this host is in the transfer network ${network.cidr}, which is required; it has ${addresses.map(({ address }) => address).join(', ')}`,
   );
+}
+
+/** Of the host as the other end of a connection sees it. */
+export interface OwnAddress {
+  /** What the listener is bound to. */
+  listening: string;
+  /** The local address of the connection to the server; null: there was none by network. */
+  toServer: string | null;
+}
+
+const loopback = new BlockList();
+loopback.addSubnet('127.0.0.0', 8, 'ipv4');
+loopback.addAddress('::1', 'ipv6');
+
+/** All addresses of a host, and so none to reach it at. */
+export const isWildcard = (address: string): boolean => address === '0.0.0.0' || address === '::';
+
+export const isLoopback = (address: string): boolean =>
+  isIP(address) !== 0 && loopback.check(address, isIP(address) === 4 ? 'ipv4' : 'ipv6');
+
+/** Where other agents are told to fetch volume data. */
+export function publishedAddress({ listening, toServer }: OwnAddress): string {
+  if (!isWildcard(listening)) return listening;
+  return toServer ?? (listening === '::' ? '::1' : '127.0.0.1');
+}
+
+/** Why other nodes cannot fetch volume data from this one, and the way out; null when nothing says so. */
+export function whyNotReached(node: string, own: OwnAddress): string | null {
+  const address = publishedAddress(own);
+  if (!isLoopback(address) || own.toServer === null || isLoopback(own.toServer)) return null;
+  return `other nodes cannot fetch volume data from node ${node}: its agent listens on ${address}, which only its own machine reaches, and its server is on another one, reached from ${own.toServer}. Start the agent with --listen ${isIP(own.toServer) === 6 ? `[${own.toServer}]` : own.toServer}:PORT, or with --network`;
+}
+
+/** Why the address that a node tells cannot be dialled from here, and the way out. */
+export function whyNotDialled(node: string, address: string, from: string | undefined): string | null {
+  const wayOut = `start the agent of node ${node} with --listen HOST:PORT or --network CIDR, such that this machine reaches it`;
+  if (isWildcard(address))
+    return `node ${node} says that it serves volume data at ${address}, which is no address to reach it at: ${wayOut}`;
+  if (from === undefined || !isLoopback(address) || isLoopback(from) || isWildcard(from)) return null;
+  return `node ${node} serves volume data at ${address}, which only its own machine reaches, and not from ${from}: ${wayOut}`;
 }

@@ -19,10 +19,11 @@ import type {
 import type { FoundCopy } from './inventory.ts';
 import type { AgentPorts } from './ports.ts';
 import { patchMove } from './records.ts';
+import { whyNotDialled } from './transfer-network.ts';
 
 export interface TransferSettings {
   identity: () => NodeIdentity;
-  /** Address to dial from: the transfer network's. */
+  /** Address to dial from: the transfer network's. None: as the kernel finds best. */
   localAddress?: string;
   /** How often progress is written to the record, ms. */
   progressMs: number;
@@ -203,6 +204,8 @@ export class Transfers {
     const node = move.status?.source?.node ?? '';
     const address = this.#ports.known.node(node)?.status?.transfer;
     if (!address) throw new FlockError('Unavailable', `node ${node} does not say where it serves volume data; is its agent running?`);
+    const why = whyNotDialled(node, address.address, this.#settings.localAddress);
+    if (why !== null) throw new FlockError('Unavailable', why);
     return { host: address.address, port: address.port, node };
   }
 

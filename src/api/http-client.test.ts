@@ -396,3 +396,10 @@ test('what a TLS or network error means', () => {
     assert.match(error.message, message);
   }
 });
+
+test('it knows its own address once the server answered', async (t) => {
+  const { client } = await serving(t, (_request, response) => answerWith(response, 200, { items: [], metadata: {} }));
+  assert.equal(client.localAddress(), null);
+  await client.list(StorageNodes);
+  assert.equal(client.localAddress(), '127.0.0.1');
+});

@@ -12,6 +12,8 @@ import { resourceOf } from './status.ts';
 export type { ConnectionConfig } from './http-connection.ts';
 
 export interface HttpClient extends Client {
+  /** This machine's address as the server sees it; null before its first answer, or when that is not by network. */
+  localAddress(): string | null;
   /** Drops the idle connections; a watch ends by its signal. */
   close(): void;
 }
@@ -61,6 +63,10 @@ class RestClient implements HttpClient {
 
   constructor(connection: Connection) {
     this.#connection = connection;
+  }
+
+  localAddress(): string | null {
+    return this.#connection.localAddress();
   }
 
   close(): void {

@@ -47,6 +47,8 @@ export interface Connection {
   demand(call: Call): Promise<unknown>;
   /** The parsed lines of a GET. Ends with the server's stream, the signal or silence; throws refusals. */
   lines(path: string, signal?: AbortSignal): AsyncGenerator<unknown, void, void>;
+  /** This machine's address in the last connection that was answered; null: none was, or not by network. */
+  localAddress(): string | null;
   /** Drops the idle connections. */
   close(): void;
 }
@@ -117,6 +119,7 @@ class HttpConnection implements Connection {
   readonly #config: ConnectionConfig;
   readonly #target: Target;
   readonly #clock: Clock;
+  #localAddress: string | null = null;
 
   constructor(config: ConnectionConfig) {
     this.server = config.server;
@@ -170,6 +173,10 @@ class HttpConnection implements Connection {
     yield* linesOf(response, this.#guardSilence(response, ended).heard);
   }
 
+  localAddress(): string | null {
+    return this.#localAddress;
+  }
+
   close(): void {
     dropIdle(this.#target.agent());
   }
@@ -194,6 +201,9 @@ class HttpConnection implements Connection {
         ...(body === null ? {} : { 'content-type': call.contentType ?? 'application/json', 'content-length': body.length }),
         ...(token ? { authorization: `Bearer ${token}` } : {}),
       },
+    });
+    request.once('response', ({ socket }) => {
+      this.#localAddress = socket.localAddress?.replace(/^::ffff:/u, '') ?? null;
     });
     request.end(body ?? undefined);
     return request;

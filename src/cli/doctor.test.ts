@@ -63,6 +63,36 @@ const CASES: { what: string; make: (client: Client) => Promise<unknown>; wrong: 
     make: (client) => putNode(client, 'node-1', { conditions: [] }),
     wrong: /its agent has not reported yet/u,
   },
+  {
+    what: 'an agent that no other reaches',
+    make: (client) =>
+      putNode(client, 'node-1', {
+        conditions: [
+          { type: 'Ready', status: 'True', reason: 'AgentRuns', message: 'runs', lastTransitionTime: '2026-01-01T00:00:00Z' },
+          {
+            type: 'Unreachable',
+            status: 'True',
+            reason: 'LoopbackAddress',
+            message: 'it listens on 127.0.0.1',
+            lastTransitionTime: '2026-01-01T00:00:00Z',
+          },
+        ],
+      }),
+    wrong: /it listens on 127\.0\.0\.1/u,
+  },
+  {
+    what: 'an address that is none',
+    make: (client) => putNode(client, 'node-1', { transfer: { address: '0.0.0.0', port: 9807 } }),
+    wrong: /node node-1 says that it serves volume data at 0\.0\.0\.0, which is no address to reach it at/u,
+  },
+  {
+    what: 'an address that only its machine reaches, beside another machine',
+    make: async (client) => {
+      await putNode(client, 'node-1', { transfer: { address: '127.0.0.1', port: 9807 } });
+      await putNode(client, 'node-2', { transfer: { address: '10.1.0.6', port: 9807 } });
+    },
+    wrong: /node node-1 serves volume data at 127\.0\.0\.1, which only its own machine reaches, and not from 10\.1\.0\.6/u,
+  },
   { what: 'no pool', make: (client) => putNode(client, 'node-1', { pools: {} }), wrong: /node node-1 has no pool/u },
   {
     what: 'a sick pool',

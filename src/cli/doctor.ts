@@ -1,5 +1,6 @@
 // What may be wrong, looked at from here: this machine, the way to the server, what the records say. Changes nothing. A check is a function
 // from what was seen to findings, each with the way out; a new one is added to CHECKS.
+import { isLoopback, isWildcard, whyNotDialled } from '../agent/transfer-network.ts';
 import type { Client } from '../api/client.ts';
 import { nodeOfLease } from '../api/election.ts';
 import { copiesOf, hasEnded, isCommitted, isReady, phaseOf } from '../decide/observed.ts';
@@ -7,7 +8,7 @@ import type { HostAbilities } from '../host/probe.ts';
 import type { Clock } from '../model/clock.ts';
 import { SYSTEM_NAMESPACE, type Obstacle, type Stored } from '../model/meta.ts';
 import { Moves, type Move } from '../model/move.ts';
-import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
+import { StorageNodes, UNREACHED, type StorageNode } from '../model/storage-node.ts';
 import { Leases, type Lease } from '../model/system.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
 import { listAll } from '../api/list-all.ts';
@@ -57,7 +58,7 @@ export interface Seen {
   controllerMoves: boolean;
 }
 
-const CHECKS: readonly ((seen: Seen) => Finding[])[] = [clocks, controller, nodes, strayFiles, orphans, volumes, moves];
+const CHECKS: readonly ((seen: Seen) => Finding[])[] = [clocks, controller, nodes, addresses, strayFiles, orphans, volumes, moves];
 
 export async function recordFindings(client: Client, clock: Clock): Promise<Finding[]> {
   const seen = await look(client, clock);
@@ -112,6 +113,17 @@ function nodeFindings(node: Stored<StorageNode>, heard: string): Finding[] {
   if (pools.length === 0) return [wrong(`node ${name} has no pool: name one in its pools file`)];
   if (sick.length === 0) return [ok(`node ${name} is ready, its pools are healthy: ${pools.map(([pool]) => pool).join(', ')}`)];
   return sick.map(([pool, { obstacle }]) => wrong(`pool ${pool} of node ${name}: ${obstacle?.message ?? 'it is not healthy'}`));
+}
+
+/** Of a node from which no other can fetch volume data every move fails. */
+function addresses({ nodes: known }: Seen): Finding[] {
+  const each = known.flatMap(({ metadata: { name }, status }) => ({ name, status, address: status?.transfer?.address ?? '' }));
+  return each.flatMap(({ name, status, address }) => {
+    const said = status?.conditions?.find(({ type, status: is }) => type === UNREACHED && is === 'True')?.message;
+    const from = each.find((other) => other.address !== '' && !isLoopback(other.address) && !isWildcard(other.address))?.address;
+    const why = said ?? whyNotDialled(name, address, from);
+    return why === null ? [] : [wrong(why)];
+  });
 }
 
 /** What nobody will ever remove by itself. */

@@ -6,8 +6,9 @@ import { test } from 'node:test';
 import { isCopying } from '../decide/observed.ts';
 import { isReason } from '../model/errors.ts';
 import { Moves, type MoveSpec } from '../model/move.ts';
-import { StorageNodes } from '../model/storage-node.ts';
+import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
 import { Volumes } from '../model/volume.ts';
+import { BentClient, type Bend } from '../testing/bent-client.ts';
 import { hashOf, write } from '../testing/content.ts';
 import { startEngine, type Engine } from '../testing/engine.ts';
 import { needsRoot, temporaryFolder, type Test } from '../testing/folders.ts';
@@ -388,6 +389,37 @@ test(
     await engine.endsClean();
   },
 );
+
+for (const [address, says] of [
+  ['0.0.0.0', /node node-1 says that it serves volume data at 0\.0\.0\.0, which is no address to reach it at: start the agent/u],
+  ['127.0.0.77', /node-1.*ECONNREFUSED 127\.0\.0\.77:/u],
+] as const)
+  test(
+    `a move whose source is told to be at ${address} says that it cannot reach it there, and goes on when it can`,
+    { skip: needsRoot },
+    async (t) => {
+      let isBent = true;
+      const read: Bend['read'] = (kind, object) => {
+        const { status } = object as StorageNode;
+        if (!isBent || kind.kind !== 'StorageNode' || !status?.transfer) return object;
+        return { ...object, status: { ...status, transfer: { ...status.transfer, address } } } as typeof object;
+      };
+      const engine = await startEngine(t, {
+        nodes: ['node-1', 'node-2'],
+        filesystem: XFS,
+        agent: (node, client) => (node === 'node-2' ? { client: new BentClient(client, { read }) } : {}),
+      });
+      await engine.volume('db', { size: '16Mi', pool: 'local', node: 'node-1', volumeMode: 'Block' });
+      await engine.createMove('db-1', { volume: 'db', target: 'node-2' });
+      const blocked = await engine.untilBlocked('db-1', 'Unavailable');
+      assert.match(blocked.status?.obstacle?.message ?? '', says);
+      isBent = false;
+      // Another look at the node: watches tell of changes only.
+      await engine.client.patch(StorageNodes, 'node-1', { metadata: { annotations: { 'flock.dev/test': 'again' } } });
+      await engine.untilPhase('db-1', 'Retaining');
+      await engine.endsClean();
+    },
+  );
 
 test('one folder has one agent', { skip: needsRoot }, async (t) => {
   const engine = await startEngine(t, { nodes: ['node-1'] });

@@ -72,6 +72,9 @@ export interface StorageNode extends ApiObject {
   status?: StorageNodeStatus;
 }
 
+/** Condition: no other node can fetch volume data from this one. Not there when nothing says so. */
+export const UNREACHED = 'Unreachable';
+
 export const StorageNodes: Kind<StorageNode> = {
   group: GROUP,
   version: VERSION,

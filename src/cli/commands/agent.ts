@@ -85,6 +85,7 @@ async function agent(context: Context, options: Options): Promise<void> {
         log,
         version: version(),
         listen: options.listen,
+        toServer: () => client.localAddress(),
         ...(network === null ? {} : { network }),
         ...(options.metrics === undefined ? {} : { metrics: options.metrics }),
         ...(alongside === undefined ? {} : { alongside }),
