@@ -3,7 +3,7 @@ import type { CopyStep } from '../decide/copies.ts';
 import { saysSame, servedCopy, withSince } from '../decide/observed.ts';
 import { checkFilesystemSize } from '../decide/filesystem-size.ts';
 import { timestamp } from '../model/clock.ts';
-import { FlockError } from '../model/errors.ts';
+import { FlockError, isReason } from '../model/errors.ts';
 import { copyName, type CopyLabel } from '../model/label.ts';
 import type { Obstacle, Stored } from '../model/meta.ts';
 import { Moves, type Move } from '../model/move.ts';
@@ -196,9 +196,13 @@ export class CopyActs {
     await this.#publishing.growMounted(await this.#copies.one(uid, step.copy));
   }
 
-  async #growing({ pool, name }: FoundCopy, size: bigint): Promise<bigint> {
+  async #growing({ pool, name, label }: FoundCopy, size: bigint): Promise<bigint> {
     try {
       return await pool.grow(name, size);
+    } catch (error) {
+      if (!isReason(error, 'NoSpace')) throw error;
+      const wayBack = `or take the growth back: flockctl volume grow ${label.volume} ${label.size}`;
+      throw new FlockError('NoSpace', `${error.message}; ${wayBack}`, { cause: error });
     } finally {
       await this.#changed(pool.name);
     }

@@ -110,11 +110,13 @@ function broken(rule: Compiled, object: object, old: object | null): FieldProble
   if (value === undefined || value === before || (rule.transition && before === undefined)) return [];
   try {
     if (rule.holds({ self: celValue(rule.schema, value), oldSelf: celValue(rule.schema, before ?? null) }) === true) return [];
-    return [invalidValue(rule.path, value, rule.message)];
+    return [invalidValue(fieldOf(rule), value, rule.message)];
   } catch (error) {
-    return [invalidValue(rule.path, value, `rule evaluation error: ${messageOf(error).split('\n')[0]}`)];
+    return [invalidValue(fieldOf(rule), value, `rule evaluation error: ${messageOf(error).split('\n')[0]}`)];
   }
 }
+
+const fieldOf = ({ path, fieldPath = '' }: Rule): string => `${path}${fieldPath}`.replace(/^\./u, '');
 
 /** Throws when a rule is not CEL. */
 export function compileRules(schema: Structural, rules: readonly Rule[]): Rules {

@@ -555,6 +555,20 @@ function rules(now: Now): void {
       });
     }
 
+    for (const [what, capacity, size, allowed] of [
+      ['a size that could not be had is taken back', '1073741824', '1Gi', true],
+      ['a size is taken back to more than there is', '1073741824', '2Gi', true],
+      ['a size is not taken back below the real one', '1073741824', '1023Mi', false],
+    ] as const) {
+      it(what, async () => {
+        const { metadata } = await now().make(Volumes, now().volume({}, { size: '100Gi' }));
+        await now().client.patch(Volumes, metadata.name, { status: { capacity } }, { subresource: 'status' });
+        const asked = now().client.patch(Volumes, metadata.name, { spec: { size } });
+        if (!allowed) return assert.rejects(asked, refusedAs('Invalid', /a volume cannot shrink below its real size/u));
+        assert.equal((await asked).spec.size, size);
+      });
+    }
+
     it('a move keeps its volume and its target, and a cancel stands', async () => {
       const { metadata } = await now().make(Moves, move(now()));
       const { name } = metadata;

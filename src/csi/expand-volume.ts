@@ -2,6 +2,7 @@
 // call to the node afterwards proves it.
 import { status } from '@grpc/grpc-js';
 import type { Client } from '../api/client.ts';
+import { whyNotGrow } from '../decide/growth.ts';
 import { isDeleting, servedCopy } from '../decide/observed.ts';
 import type { Stored } from '../model/meta.ts';
 import { parseSize } from '../model/quantity.ts';
@@ -43,17 +44,10 @@ async function orderGrowth(client: Client, volume: Stored<Volume>, size: bigint,
   const pool = volume.spec.pool ?? '';
   const wanted = sizeFor(window, { unit: unitOf(node, pool), least: 1n });
   if (wanted <= parseSize(volume.spec.size)) return wanted;
-  refuseWithoutRoom(volume, wanted - size, node?.status?.pools?.[pool]?.free);
+  const why = whyNotGrow(volume, wanted, { name: volume.spec.node ?? '', record: node });
+  if (why) throw new Refused(status.RESOURCE_EXHAUSTED, why.message);
   await client.patch(Volumes, name, { metadata: { uid }, spec: { size: String(wanted) } });
   return wanted;
-}
-
-function refuseWithoutRoom({ metadata, spec }: Volume, more: bigint, free: string | undefined): void {
-  if (free === undefined || BigInt(free) >= more) return;
-  throw new Refused(
-    status.RESOURCE_EXHAUSTED,
-    `volume ${metadata.name} cannot grow: pool ${spec.pool} of node ${spec.node} has room for ${free} bytes, ${more} are needed`,
-  );
 }
 
 function grownTo(name: string, seen: Stored<Volume> | null, wanted: bigint): bigint | null {

@@ -131,7 +131,17 @@ table('the copy that the record names', [
     atSource(onDisk(), { volume: aVolume({ spec: { size: '2Gi' } }) }),
     [{ step: 'grow', copy: SOURCE_COPY, size: 2n ** 31n }],
   ],
-  ['it is not grown during a move', atSource(onDisk(), { volume: moving({ spec: { size: '2Gi' } }), ...during('Syncing') }), []],
+  [
+    'it is not grown during a move, and says so',
+    atSource(onDisk(), { volume: moving({ spec: { size: '2Gi' } }), ...during('Syncing') }),
+    [
+      blocked(
+        SOURCE_COPY,
+        'Moving',
+        'volume db grows to 2Gi once move db-move is over, on node node-2; to grow it here, cancel the move: flockctl move cancel db-move',
+      ),
+    ],
+  ],
   ['ordered to be fenced it is', atSource(onDisk(), { volume: moving(), ...during('Fencing', { status: fenced }) }), [fence]],
   [
     'a fence is not begun for a move that is asked to cancel',

@@ -297,9 +297,18 @@ function serving(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): Co
   );
   if (arrived && !isScrubbed(arrived)) return { step: 'scrub', copy: copy.id, move: arrived.metadata.name };
   const wanted = parseSize(volume.spec.size);
-  if (leaving || (wanted <= copy.size && !copy.unfilled)) return null;
+  if (leaving) return wanted > copy.size ? growsLater(copy, leaving, volume) : null;
+  if (wanted <= copy.size && !copy.unfilled) return null;
   return { step: 'grow', copy: copy.id, size: wanted > copy.size ? wanted : copy.size };
 }
+
+/** The target was booked as large as the source is: both would have to grow, and a full target would take the move back. */
+const growsLater = (copy: CopyOnDisk, { metadata, spec }: Stored<Move>, volume: Stored<Volume>): CopyStep =>
+  blocked(
+    copy.id,
+    'Moving',
+    `volume ${spec.volume} grows to ${volume.spec.size} once move ${metadata.name} is over, on node ${spec.target}; to grow it here, cancel the move: flockctl move cancel ${metadata.name}`,
+  );
 
 const isScrubbed = (move: Move): boolean =>
   ['Passed', 'Repaired', 'Impossible', 'Failed'].includes(move.status?.incoming?.scrub?.state ?? '');

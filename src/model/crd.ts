@@ -51,7 +51,8 @@ export function schemaOf(kind: Kind): Structural {
   const root = structuredClone(named);
   for (const rule of kind.rules) {
     const place = placeOf(root, rule);
-    place['x-kubernetes-validations'] = [...(place['x-kubernetes-validations'] ?? []), { rule: rule.rule, message: rule.message }];
+    const { path: _path, ...said } = rule;
+    place['x-kubernetes-validations'] = [...(place['x-kubernetes-validations'] ?? []), said];
   }
   return root;
 }

@@ -8,6 +8,8 @@ export interface Rule {
   path: string;
   rule: string;
   message: string;
+  /** The field that it judges, below the path (`.spec.size`), where it needs to see more than that. */
+  fieldPath?: string;
 }
 
 /** A column of `get`, as in a CRD's additionalPrinterColumns. */

@@ -22,7 +22,7 @@ export interface Structural {
   minItems?: number;
   maxItems?: number;
   maxProperties?: number;
-  'x-kubernetes-validations'?: { rule: string; message: string }[];
+  'x-kubernetes-validations'?: { rule: string; message: string; fieldPath?: string }[];
 }
 
 type Words = { [word: string]: unknown };

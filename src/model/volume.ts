@@ -45,7 +45,7 @@ export const VolumeSpec = Type.Object({
   size: Type.String({
     pattern: QUANTITY_PATTERN,
     maxLength: 40,
-    description: 'Size asked for, in bytes or with a suffix (10Gi). Grows only; the real size is in status.',
+    description: 'Size asked for, in bytes or with a suffix (10Gi). Grows only, but for what could not be had; the real size is in status.',
   }),
   pool: Type.Optional(
     Type.String({
@@ -85,7 +85,7 @@ export type VolumeSpec = Static<typeof VolumeSpec>;
 export const VolumeStatus = Type.Object({
   phase: Type.Optional(Type.Enum(['Pending', 'Available', 'Published', 'Blocked', 'Deleting'])),
   /** Real size of the active copy, bytes. */
-  capacity: Type.Optional(Type.String()),
+  capacity: Type.Optional(Type.String({ pattern: QUANTITY_PATTERN, maxLength: 40 })),
   copies: Type.Optional(Type.Record(Type.String(), CopyStatus)),
   obstacle: Type.Optional(Obstacle),
   conditions: Type.Optional(Type.Array(Condition)),
@@ -134,7 +134,13 @@ export const Volumes: Kind<Volume> = {
     { path: 'spec.size', rule: 'isQuantity(self) && quantity(self).isGreaterThan(quantity("0"))', message: 'size must be more than 0' },
     // A quantity above 2^63 - 1 counts as that, so that this one is refused too.
     { path: 'spec.size', rule: 'quantity(self).isLessThan(quantity("8Ei"))', message: 'size must be below 8Ei - 1' },
-    { path: 'spec.size', rule: '!quantity(oldSelf).isGreaterThan(quantity(self))', message: 'a volume cannot shrink' },
+    {
+      path: '',
+      fieldPath: '.spec.size',
+      // What was asked for and could not be had may be taken back, as far as the real size.
+      rule: '!quantity(oldSelf.spec.size).isGreaterThan(quantity(self.spec.size)) || (has(self.status) && has(self.status.capacity) && !quantity(self.status.capacity).isGreaterThan(quantity(self.spec.size)))',
+      message: 'a volume cannot shrink below its real size (status.capacity)',
+    },
     { path: 'spec', rule: '!oldSelf.?pool.hasValue() || self.?pool.orValue("") == oldSelf.pool', message: 'pool cannot change' },
     { path: 'spec', rule: 'self.volumeMode == oldSelf.volumeMode', message: 'volumeMode cannot change' },
     { path: 'spec', rule: 'self.filesystem == oldSelf.filesystem', message: 'filesystem cannot change' },

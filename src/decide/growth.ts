@@ -1,0 +1,20 @@
+// Whether a volume may become larger where it is: asked before a larger size is written into its record. Pure.
+import { humanBytes, roundUp } from '../model/quantity.ts';
+import type { StorageNode } from '../model/storage-node.ts';
+import type { Volume } from '../model/volume.ts';
+import { servedCopy, type Why } from './observed.ts';
+
+/** Why it cannot grow to that many bytes on this node, by what the node reports; null when it can, or when nothing is made yet. */
+export function whyNotGrow(volume: Volume, wanted: bigint, node: { name: string; record: StorageNode | null }): Why | null {
+  const { metadata, spec } = volume;
+  const size = servedCopy(volume)?.size;
+  const pool = node.record?.status?.pools?.[spec.pool ?? ''];
+  if (size === undefined || pool?.free === undefined) return null;
+  const more = roundUp(wanted, BigInt(pool.unit ?? 1)) - BigInt(size);
+  const free = BigInt(pool.free);
+  if (more <= free) return null;
+  return {
+    reason: 'NoSpace',
+    message: `volume ${metadata.name} cannot grow to ${humanBytes(wanted)}: pool ${spec.pool} of node ${node.name} has room for ${humanBytes(free)}, ${humanBytes(more)} more are needed; free some, or move it to a node with more room: flockctl move ${metadata.name} --to NODE`,
+  };
+}
