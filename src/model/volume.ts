@@ -45,7 +45,7 @@ export const VolumeSpec = Type.Object({
   size: Type.String({
     pattern: QUANTITY_PATTERN,
     maxLength: 40,
-    description: 'Size asked for, in bytes or with a suffix (10Gi). Grows only, but for what could not be had; the real size is in status.',
+    description: 'Size asked for, in bytes or with a suffix (10Gi). Grows only; the real size is in status.',
   }),
   pool: Type.Optional(
     Type.String({
