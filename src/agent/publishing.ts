@@ -4,7 +4,7 @@ import { isAbsolute, resolve } from 'node:path';
 import type { CopyLabel } from '../model/label.ts';
 import { FlockError, ifFound, Invalid, isReason, messageOf, type Reason } from '../model/errors.ts';
 import { objectName, printable } from '../model/names.ts';
-import { whyNotPublish } from '../decide/copies.ts';
+import { whyNotPublish } from '../decide/publishing.ts';
 import type { Copies, LocalCopy } from './copies.ts';
 import type { CopyName } from '../pools/pool.ts';
 import { damages, type Inventory } from './inventory.ts';
@@ -91,6 +91,7 @@ export class Publishing {
       throw new FlockError('InUse', `${target} is where copy ${taken} is published; unmount that first`);
     if (taken === null && (await this.#ports.mounts.isLink(target)))
       throw new Invalid(`mount point ${target} is a symbolic link: give the path that it leads to`);
+    if (taken === null) await this.#ports.mounts.checkTarget(target, found.label.volumeMode);
     if (readOnly && found.label.volumeMode === 'Block')
       throw new FlockError('Unsupported', `volume ${found.label.volume} is a raw block volume: it cannot be given out read-only`);
     const other = this.#publications.of(found.name).find((publication) => publication.readOnly !== readOnly);

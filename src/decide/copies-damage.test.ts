@@ -4,7 +4,8 @@ import { test } from 'node:test';
 import { MOVE_PHASES, type MovePhase } from '../model/move.ts';
 import { COPY_ROLES } from '../model/volume.ts';
 import { aMove, anEntry, aVolume, copiesSeen, dying, MOVE_UID, onDisk, SOURCE_COPY, TARGET_COPY } from '../testing/records.ts';
-import { nextCopySteps, whyNotPublish, type CopiesSeen, type CopyOnDisk, type CopyStep } from './copies.ts';
+import { nextCopySteps, type CopiesSeen, type CopyOnDisk, type CopyStep } from './copies.ts';
+import { whyNotPublish } from './publishing.ts';
 
 const damage = 'the image is gone';
 const told = (copy: string): CopyStep => ({ step: 'blocked', copy, why: { reason: 'CopyDamaged', message: damage } });

@@ -22,7 +22,8 @@ import {
   TARGET_COPY,
   type MoveChange,
 } from '../testing/records.ts';
-import { nextCopySteps, whyNotPublish, type CopiesSeen, type CopyOnDisk, type CopyStep } from './copies.ts';
+import { nextCopySteps, type CopiesSeen, type CopyOnDisk, type CopyStep } from './copies.ts';
+import { whyNotPublish } from './publishing.ts';
 
 type Case = [sentence: string, seen: CopiesSeen, steps: CopyStep[]];
 
@@ -101,10 +102,13 @@ table('without a record', [
 ]);
 
 const fence: CopyStep = { step: 'fence', copy: SOURCE_COPY, move: 'db-move', epoch: 1 };
+const naming = (copy: string, epoch: number, node = 'node-1'): string =>
+  `kubectl patch volume db --type merge -p '{"spec":{"node":"${node}","copy":"${copy}","epoch":${epoch},"move":null}}'`;
+
 const WITHOUT_MOVE = blocked(
   SOURCE_COPY,
   'FencedWithoutMove',
-  'the copy is fenced for a move that is not under way. If no other node has a newer copy of the volume, raise its spec.epoch to 2 to give this one back',
+  `the copy is fenced for a move that is not under way. If no other node has a newer copy of the volume, give this one back by: ${naming(SOURCE_COPY, 2)}`,
 );
 const FENCED = { outgoing: { fencedEpoch: 1 } };
 const retiredCopy = (held: boolean): CopyOnDisk => onDisk({ role: 'retired', moveUid: MOVE_UID }, { held });
@@ -122,7 +126,7 @@ table('the copy that the record names', [
       blocked(
         SOURCE_COPY,
         'RecordBehind',
-        "the copy's own label says epoch 3, the record says 1: records were rolled back. Nothing is activated until a person decides",
+        `the copy's own label says epoch 3, the record says 1: records were rolled back, and nothing is activated. With all agents running, compare the copies (flockctl volume show db); if this is the newest, go on with it by: ${naming(SOURCE_COPY, 4)}`,
       ),
     ],
   ],
@@ -185,7 +189,7 @@ table('the copy that the record names', [
       blocked(
         SOURCE_COPY,
         'DiskBehind',
-        "the copy's own label says epoch 1 and does not know of the move that brought the volume here (epoch 3): the disk was put back to an older state. It is not served: bring the newer disk back; if this copy is the one to go on with, take spec.move away from the volume",
+        `the copy's own label says epoch 1 and does not know of the move that brought the volume here (epoch 3): the disk was put back to an older state. It is not served: bring the newer disk back; if this copy is the one to go on with, say so by: ${naming(SOURCE_COPY, 4)}`,
       ),
     ],
   ],
@@ -223,7 +227,13 @@ table('the copy that the record names', [
   [
     'a superseded one is not served',
     atSource(onDisk({ role: 'stale', epoch: 0 })),
-    [blocked(SOURCE_COPY, 'RecordNamesOld', 'the record names this copy, but its label says stale at epoch 0; it is not served')],
+    [
+      blocked(
+        SOURCE_COPY,
+        'RecordNamesOld',
+        `the record names this copy, but its label says stale at epoch 0: a newer one was made after it. It is not served. With all agents running, find the copy that is active (flockctl volume show db) and go on with it by: ${naming('COPY', 2, 'NODE')}`,
+      ),
+    ],
   ],
   [
     'arrived, it is scrubbed',
@@ -246,7 +256,7 @@ const proven = (epoch: number, moveUid = MOVE_UID): Partial<CopyOnDisk> => ({
 const NOT_VERIFIED = blocked(
   TARGET_COPY,
   'NotVerified',
-  'the record names this copy, but its journal does not say that it was verified for this commit; it is not served',
+  `the record names this copy, but its journal does not say that it was verified for this commit; it is not served. The copy that it was made from is whole: find it (flockctl volume show db) and go on with it by: ${naming('COPY', 3, 'NODE')}`,
 );
 for (const phase of ['Verifying', 'Committed', 'Activating', 'Cancelling'] as const)
   table(`committed, the move's record still ${phase}`, [
@@ -438,77 +448,12 @@ test('points in time are released when their move does not need them any more, a
   assert.deepEqual(left(), [round, commit, foreign]);
 });
 
-// ---- may it be used? -----------------------------------------------------------------------------------------------------------
-
-const ask = (change: Partial<Parameters<typeof whyNotPublish>[0]> = {}): ReturnType<typeof whyNotPublish> =>
-  whyNotPublish({ node: 'node-1', volume: aVolume(), moves: [], copy: onDisk(), leaseFresh: true, ...change });
-
-const refusals: [string, Parameters<typeof ask>[0], string, string][] = [
-  ['no volume', { volume: null }, 'VolumeNotFound', 'there is no such volume; flockctl volume list shows the volumes'],
-  ['a volume being deleted', { volume: aVolume({ meta: dying }) }, 'VolumeDeleted', 'volume db is being deleted'],
-  [
-    'a volume on another node',
-    { node: 'node-3' },
-    'OtherNode',
-    'volume db is on node node-1; mount it there, or move it: flockctl move db --to node-3',
-  ],
-  [
-    'a node that lost its Lease',
-    { leaseFresh: false },
-    'LeaseLost',
-    "node node-1 has not reached the server within its Lease's duration; it starts nothing new until it does",
-  ],
-  [
-    'a volume being cut over',
-    { moves: [aMove('Fencing')] },
-    'Moving',
-    'volume db is being cut over to node node-2 (move db-move); mount it there in a moment',
-  ],
-  ['a copy that is not there', { copy: null }, 'CopyMissing', 'the pool has no copy a1 of volume db yet'],
-  [
-    'a copy ahead of the record',
-    { copy: onDisk({ epoch: 2 }) },
-    'RecordBehind',
-    "the copy's label says epoch 2, the record of db 1: records were rolled back",
-  ],
-  [
-    'a copy that is not active',
-    { copy: onDisk({ role: 'retired' }) },
-    'NotActive',
-    'the copy of db on this node is retired, not active; flockctl volume show db says what it waits for',
-  ],
-  [
-    'a copy behind the record',
-    { volume: aVolume({ spec: { epoch: 2 } }) },
-    'EpochBehind',
-    'the copy of db is at epoch 1, the record at 2; try again in a moment',
-  ],
-];
-for (const [what, change, reason, message] of refusals)
-  test(`${what} is not served`, () => assert.deepEqual(ask(change), { reason, message }));
-
-test('a volume without a node says what it waits for', () => {
-  const { node: _, copy: __, epoch: ___, ...spec } = aVolume().spec;
-  const volume = { ...aVolume({ status: { obstacle: { reason: 'NoNode', message: 'no room anywhere' } } }), spec };
-  assert.equal(ask({ volume })?.message, 'volume db has no node yet: no room anywhere');
-});
-
-test('the active copy at the epoch of the record is served, whatever happens elsewhere', () => {
-  assert.equal(ask(), null);
-  assert.equal(ask({ moves: [aMove('Syncing')] }), null);
-  assert.equal(ask({ moves: [aMove('Fencing', { status: { volumeUid: OTHER_UID } })] }), null);
-  assert.equal(
-    ask({ node: 'node-2', volume: committed(), moves: [aMove('Activating')], copy: onDisk({ copy: TARGET_COPY, epoch: 2 }) }),
-    null,
-  );
-});
-
 for (const phase of MOVE_PHASES.slice(0, MOVE_PHASES.indexOf('Committed')))
   test(`G-02: before the commit the target cannot be used, here in ${phase}`, () => {
     for (const role of COPY_ROLES)
       for (const epoch of [0, 1, 2]) {
         const copy = onDisk({ copy: TARGET_COPY, role, epoch });
-        assert.notEqual(ask({ node: 'node-2', volume: moving(), moves: [aMove(phase)], copy }), null);
+        assert.notEqual(whyNotPublish({ node: 'node-2', volume: moving(), moves: [aMove(phase)], copy, leaseFresh: true }), null);
         for (const { step } of nextCopySteps(atTarget(copy, during(phase)))) assert.notEqual(step, 'activate');
       }
   });

@@ -20,85 +20,16 @@ import {
   servedCopy,
   type Why,
   isRecordBehind,
+  orderToName,
   whyRestored,
 } from './observed.ts';
+import type { CopiesSeen, CopyOnDisk, CopyStep, UnlabelledCopy } from './copies-seen.ts';
 import { isTakenElsewhere, snapshotSteps, whyKept } from './copy-snapshots.ts';
 import { placeOfSource } from './snapshots.ts';
 
 export { roundPoint } from '../model/points.ts';
 
-export interface CopyOnDisk {
-  id: string;
-  pool: string;
-  label: CopyLabel;
-  size: bigint;
-  published: readonly string[];
-  /** It is not proven that the filesystem mounted from it fills it. */
-  unfilled?: boolean;
-  held: boolean;
-  /** Names of its points in time, see model/points.ts. */
-  points: readonly string[];
-  /** What the journal of an incoming copy proves. */
-  proof: JournalProof | null;
-  /** Why it is not what its label says, and the way out. */
-  damage?: string;
-}
-
-/** A copy whose label cannot be read: its name alone says whose it is. */
-export interface UnlabelledCopy extends Pick<CopyOnDisk, 'id' | 'published'> {
-  damage: string;
-}
-
-export interface CopiesSeen {
-  node: string;
-  /** The uid that the copies belong to. */
-  uid: string;
-  /** A fresh read; null: no such record, or one of another uid. */
-  volume: Stored<Volume> | null;
-  /** All moves of this volume that are recorded. */
-  moves: readonly Stored<Move>[];
-  copies: readonly CopyOnDisk[];
-  unlabelled?: readonly UnlabelledCopy[];
-  /** Pools that could be read just now: what they do not show is not there. */
-  pools: ReadonlySet<string>;
-  /** Snapshots of volumes of this name, as far as a watch told of them. */
-  snapshots?: readonly Stored<Snapshot>[];
-  /** What the volume begins with, while its first copy is not made; null: it is not there. */
-  source?: Stored<Snapshot> | null;
-}
-
-export type CopyStep =
-  | {
-      step: 'create';
-      copy: string;
-      pool: string;
-      size: bigint;
-      role: 'active' | 'incoming';
-      epoch: number;
-      moveUid?: string;
-      from?: Stored<Snapshot>;
-    }
-  | {
-      step: 'relabel';
-      copy: string;
-      label: Partial<Pick<CopyLabel, 'role' | 'epoch' | 'moveUid'>>;
-      report?: { move: string; outgoing: { unfencedEpoch: number } };
-    }
-  | { step: 'reserved'; copy: string; move: string }
-  | { step: 'fence'; copy: string; move: string; epoch: number }
-  | { step: 'pull'; copy: string; move: string; round: number; final: boolean; fresh: boolean }
-  | { step: 'activate'; copy: string; move: string; epoch: number }
-  | { step: 'scrub'; copy: string; move: string }
-  | { step: 'grow'; copy: string; size: bigint }
-  | { step: 'remove'; copy: string }
-  | { step: 'releasePoint'; copy: string; point: string }
-  /** Freezes the point if it is not there yet, and reports it. */
-  | { step: 'takeSnapshot'; copy: string; snapshot: Stored<Snapshot> }
-  /** Releases the point if it is still there, and reports that. */
-  | { step: 'dropSnapshot'; copy: string; snapshot: Stored<Snapshot> }
-  /** The record's entry of a copy that is proven absent. */
-  | { step: 'dropEntry'; copy: string }
-  | { step: 'blocked'; copy: string; why: Why };
+export type { CopiesSeen, CopyOnDisk, CopyStep, UnlabelledCopy } from './copies-seen.ts';
 
 /** Steps for every copy of the volume that this node has or should have, in the order to take them. */
 export function nextCopySteps(seen: CopiesSeen): CopyStep[] {
@@ -178,7 +109,7 @@ function first(seen: CopiesSeen, volume: Stored<Volume>, { id, entry }: { id: st
   const doubt = isRecordBehind(volume)
     ? {
         reason: 'RecordBehind',
-        message: 'another node has a copy of a later epoch than the record: records were rolled back. No empty copy is made',
+        message: `another node has a copy of a later epoch than the record: records were rolled back. No empty copy is made; that copy's own entry says how to go on with it (flockctl volume show ${volume.metadata.name})`,
       }
     : whyRestored(volume);
   if (doubt) return { step: 'blocked', copy: id, why: doubt };
@@ -217,15 +148,23 @@ const lost = (id: string): CopyStep =>
 
 function present(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): CopyStep | null {
   const epoch = volume.spec.epoch ?? 0;
-  if (copy.label.epoch > epoch)
-    return blocked(
-      copy.id,
-      'RecordBehind',
-      `the copy's own label says epoch ${copy.label.epoch}, the record says ${epoch}: records were rolled back. Nothing is activated until a person decides`,
-    );
+  if (copy.label.epoch > epoch) return recordBehind(seen, volume, copy);
   if (copy.damage !== undefined) return broken(seen, volume, { ...copy, damage: copy.damage }, copy.label.role);
   if (isDeleting(volume)) return deleting(seen, copy);
   return isNamed(seen, volume, copy.id) ? named(seen, volume, copy) : unnamed(seen, volume, copy);
+}
+
+function recordBehind({ node }: CopiesSeen, volume: Stored<Volume>, { id, label }: CopyOnDisk): CopyStep {
+  const { name } = volume.metadata;
+  const wayOut =
+    label.role === 'active' || label.role === 'retired'
+      ? `if this is the newest, go on with it by: ${orderToName(volume, { node, copy: id, epoch: label.epoch + 1 })}`
+      : `this one is ${label.role}: go on with the newest that is active, as its own entry says`;
+  return blocked(
+    id,
+    'RecordBehind',
+    `the copy's own label says epoch ${label.epoch}, the record says ${volume.spec.epoch ?? 0}: records were rolled back, and nothing is activated. With all agents running, compare the copies (flockctl volume show ${name}); ${wayOut}`,
+  );
 }
 
 /** Left as it is, whatever is asked, but for its end: its volume is deleted, or the move is taken back that was only filling it. */
@@ -259,9 +198,9 @@ function named(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): Copy
   switch (copy.label.role) {
     case 'active':
       if (copy.label.epoch === epoch) return serving(seen, volume, copy);
-      return isPutBack(seen, volume, copy) ? diskBehind(copy, epoch) : { step: 'relabel', copy: copy.id, label: { epoch } };
+      return isPutBack(seen, volume, copy) ? diskBehind(volume, copy) : { step: 'relabel', copy: copy.id, label: { epoch } };
     case 'retired':
-      return retired(seen, copy, epoch);
+      return retired(seen, volume, copy);
     case 'incoming':
       return arriving(volume, copy, epoch);
     case 'standby':
@@ -269,7 +208,7 @@ function named(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): Copy
       return blocked(
         copy.id,
         'RecordNamesOld',
-        `the record names this copy, but its label says ${copy.label.role} at epoch ${copy.label.epoch}; it is not served`,
+        `the record names this copy, but its label says ${copy.label.role} at epoch ${copy.label.epoch}: a newer one was made after it. It is not served. With all agents running, find the copy that is active (flockctl volume show ${volume.metadata.name}) and go on with it by: ${orderToName(volume, { node: 'NODE', copy: 'COPY', epoch: epoch + 1 })}`,
       );
   }
 }
@@ -281,11 +220,11 @@ function isPutBack(seen: CopiesSeen, { spec }: Volume, { label }: CopyOnDisk): b
   return label.arrivedBy === undefined || (move !== undefined && move.metadata.uid !== label.arrivedBy);
 }
 
-const diskBehind = (copy: CopyOnDisk, epoch: number): CopyStep =>
+const diskBehind = (volume: Stored<Volume>, copy: CopyOnDisk): CopyStep =>
   blocked(
     copy.id,
     'DiskBehind',
-    `the copy's own label says epoch ${copy.label.epoch} and does not know of the move that brought the volume here (epoch ${epoch}): the disk was put back to an older state. It is not served: bring the newer disk back; if this copy is the one to go on with, take spec.move away from the volume`,
+    `the copy's own label says epoch ${copy.label.epoch} and does not know of the move that brought the volume here (epoch ${volume.spec.epoch ?? 0}): the disk was put back to an older state. It is not served: bring the newer disk back; if this copy is the one to go on with, say so by: ${orderToName(volume, { node: volume.spec.node ?? '', copy: copy.id, epoch: (volume.spec.epoch ?? 0) + 1 })}`,
   );
 
 /** Active as the record says: fence it, scrub it or grow it when asked. */
@@ -321,7 +260,8 @@ const isOrdered = (move: Stored<Move>, copy: CopyOnDisk): boolean =>
 const isToFence = (move: Stored<Move>, copy: CopyOnDisk): boolean =>
   isOrdered(move, copy) && !asksToCancel(move) && copy.published.length === 0;
 
-function retired(seen: CopiesSeen, copy: CopyOnDisk, epoch: number): CopyStep | null {
+function retired(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): CopyStep | null {
+  const epoch = volume.spec.epoch ?? 0;
   const move = seen.moves.find((candidate) => candidate.metadata.uid === copy.label.moveUid);
   // The abort's swap raised the epoch: a late commit fails, so the copy may be served again.
   if (copy.label.epoch < epoch) return isServedElsewhere(seen, copy, epoch) ?? giveBack(copy, epoch, move);
@@ -329,7 +269,7 @@ function retired(seen: CopiesSeen, copy: CopyOnDisk, epoch: number): CopyStep | 
     return blocked(
       copy.id,
       'FencedWithoutMove',
-      `the copy is fenced for a move that is not under way. If no other node has a newer copy of the volume, raise its spec.epoch to ${epoch + 1} to give this one back`,
+      `the copy is fenced for a move that is not under way. If no other node has a newer copy of the volume, give this one back by: ${orderToName(volume, { node: seen.node, copy: copy.id, epoch: epoch + 1 })}`,
     );
   if (!isOrdered(move, copy) || isFenced(copy, move, epoch)) return null;
   return { step: 'fence', copy: copy.id, move: move.metadata.name, epoch };
@@ -366,7 +306,7 @@ function arriving(volume: Stored<Volume>, copy: CopyOnDisk, epoch: number): Copy
   return blocked(
     copy.id,
     'NotVerified',
-    'the record names this copy, but its journal does not say that it was verified for this commit; it is not served',
+    `the record names this copy, but its journal does not say that it was verified for this commit; it is not served. The copy that it was made from is whole: find it (flockctl volume show ${volume.metadata.name}) and go on with it by: ${orderToName(volume, { node: 'NODE', copy: 'COPY', epoch: epoch + 1 })}`,
   );
 }
 
@@ -451,73 +391,4 @@ function stale(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): Copy
   const keeper = seen.moves.find((move) => move.metadata.uid === copy.label.moveUid && move.status?.source?.copy === copy.id);
   if (!keeper?.status?.release) return null;
   return removal(seen, copy);
-}
-
-// ---- may it be used? -----------------------------------------------------------------------------------------------------------
-
-export interface PublishSeen {
-  node: string;
-  volume: Stored<Volume> | null;
-  moves: readonly Stored<Move>[];
-  /** The copy that the record names, as it lies on this node's disk. */
-  copy: CopyOnDisk | null;
-  /** The agent renewed its Lease within its duration. */
-  leaseFresh: boolean;
-}
-
-/** Rule 1: why this node may not serve the volume now, or null when it may. */
-export function whyNotPublish(seen: PublishSeen): Why | null {
-  const { volume, node, copy } = seen;
-  if (!volume) return { reason: 'VolumeNotFound', message: 'there is no such volume; flockctl volume list shows the volumes' };
-  const name = volume.metadata.name;
-  if (isDeleting(volume)) return { reason: 'VolumeDeleted', message: `volume ${name} is being deleted` };
-  if (volume.spec.node === undefined)
-    return { reason: 'NotPlaced', message: `volume ${name} has no node yet: ${volume.status?.obstacle?.message ?? 'wait a moment'}` };
-  if (volume.spec.node !== node)
-    return {
-      reason: 'OtherNode',
-      message: `volume ${name} is on node ${volume.spec.node}; mount it there, or move it: flockctl move ${name} --to ${node}`,
-    };
-  if (!seen.leaseFresh)
-    return {
-      reason: 'LeaseLost',
-      message: `node ${node} has not reached the server within its Lease's duration; it starts nothing new until it does`,
-    };
-  return whyMoving(seen, volume) ?? whyNotCopy(volume, copy);
-}
-
-function whyMoving(seen: PublishSeen, volume: Stored<Volume>): Why | null {
-  const move = seen.moves.find((each) => isFencing(each) && !isCommitted(each) && each.status?.volumeUid === volume.metadata.uid);
-  if (!move) return null;
-  return {
-    reason: 'Moving',
-    message: `volume ${volume.metadata.name} is being cut over to node ${move.spec.target} (move ${move.metadata.name}); mount it there in a moment`,
-  };
-}
-
-function whyNotCopy(volume: Stored<Volume>, copy: CopyOnDisk | null): Why | null {
-  const name = volume.metadata.name;
-  if (!copy)
-    return {
-      reason: 'CopyMissing',
-      message: `the pool has no copy ${volume.spec.copy} of volume ${name}${volume.status?.obstacle ? `: ${volume.status.obstacle.message}` : ' yet'}`,
-    };
-  if (copy.damage !== undefined) return { reason: 'CopyDamaged', message: copy.damage };
-  const { role, epoch } = copy.label;
-  if (epoch > (volume.spec.epoch ?? 0))
-    return {
-      reason: 'RecordBehind',
-      message: `the copy's label says epoch ${epoch}, the record of ${name} ${volume.spec.epoch}: records were rolled back`,
-    };
-  if (role !== 'active')
-    return {
-      reason: 'NotActive',
-      message: `the copy of ${name} on this node is ${role}, not active; flockctl volume show ${name} says what it waits for`,
-    };
-  if (epoch !== volume.spec.epoch)
-    return {
-      reason: 'EpochBehind',
-      message: `the copy of ${name} is at epoch ${epoch}, the record at ${volume.spec.epoch}; try again in a moment`,
-    };
-  return null;
 }

@@ -203,7 +203,7 @@ function beforeCommit(seen: MoveSeen): MoveStep | null {
 /** The records are older than the disks: neither a commit nor an abort of this move may be what the disks went on from. */
 const rolledBack = (seen: MoveSeen): Why => ({
   reason: 'RecordBehind',
-  message: `a copy of volume ${seen.move.spec.volume} has a later epoch on its disk than the record: records were rolled back. The move stands still until a person decides which copy is right (flockctl volume show ${seen.move.spec.volume})`,
+  message: `a copy of volume ${seen.move.spec.volume} has a later epoch on its disk than the record: records were rolled back. The move stands still until a person names the copy to go on with: flockctl volume show ${seen.move.spec.volume} says how`,
 });
 
 const whyBehind = (seen: MoveSeen, volume: Volume): Why | null => (isRecordBehind(volume) ? rolledBack(seen) : whyRestored(volume));

@@ -37,6 +37,10 @@ export const servedCopy = (volume: Volume): CopyStatus | undefined => copiesOf(v
 export const isRecordBehind = (volume: Volume): boolean =>
   Object.values(copiesOf(volume)).some((copy) => (copy.epoch ?? 0) > (volume.spec.epoch ?? 0));
 
+/** How a person says which copy to go on with, where only a person can know. */
+export const orderToName = (volume: Stored<Volume>, { node, copy, epoch }: { node: string; copy: string; epoch: number }): string =>
+  `kubectl patch volume ${volume.metadata.name} --type merge -p '${JSON.stringify({ spec: { node, copy, epoch, move: null } })}'`;
+
 /** Why nothing of a restored volume is made or swapped; null when nobody marked it. */
 export function whyRestored(volume: Volume): Why | null {
   if (volume.metadata.annotations?.[RESTORED] === undefined) return null;

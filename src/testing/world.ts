@@ -17,7 +17,7 @@ import { MemoryTable } from '../api/table.ts';
 import { MoveController } from '../controller/moves.ts';
 import { SnapshotController } from '../controller/snapshots.ts';
 import { VolumeController } from '../controller/volumes.ts';
-import { whyNotPublish } from '../decide/copies.ts';
+import { whyNotPublish } from '../decide/publishing.ts';
 import { DEFAULT_CAPS, type Caps } from '../decide/moves.ts';
 import { messageOf } from '../model/errors.ts';
 import { GROUP_VERSION, type Stored } from '../model/meta.ts';
