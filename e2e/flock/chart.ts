@@ -21,6 +21,7 @@ export const rigValues = (more: Values = {}): Values => ({
   pools: [{ name: POOL, type: 'image', path: POOL_PATH }],
   storageClasses: [
     { name: 'flock', pool: POOL, default: true },
+    { name: 'flock-moving', pool: POOL, parameters: { dataMigrationMode: 'VolumeTransfer', retainSource: '10s' } },
     { name: 'flock-xfs', pool: POOL, parameters: { 'csi.storage.k8s.io/fstype': 'xfs' } },
   ],
   sidecars: Object.fromEntries(SIDECARS.map((sidecar) => [sidecar, { image: sidecarImage(sidecar) }])),

@@ -18,7 +18,15 @@ const EXTENT = '4k';
 const MiB = 1n << 20n;
 
 const lvm = async (...words: string[]): Promise<string> => (await run(words[0] ?? '', words.slice(1))).stdout.trim();
-const names = async (): Promise<string[]> => (await lvm('lvs', '--noheadings', '-o', 'lv_name', GROUP)).split('\n').map((name) => name.trim()).filter(Boolean);
+const names = async (): Promise<string[]> =>
+  (await lvm('lvs', '--noheadings', '-o', 'lv_name', GROUP))
+    .split('\n')
+    .map((name) => name.trim())
+    .filter(Boolean);
+
+const emptied = async (): Promise<void> => {
+  for (const name of (await names()).toReversed()) await lvm('lvremove', '-q', '-f', '-y', `${GROUP}/${name}`).catch(() => '');
+};
 
 before(() => lvm('vgcreate', '-q', '-y', '-s', EXTENT, GROUP, DISK));
 after(() => lvm('vgremove', '-q', '-ff', '-y', GROUP));
@@ -28,11 +36,13 @@ const FOREIGN = 'photos';
 async function world(t: TestContext, options: { capacity: bigint; thinPool: string | null }): Promise<PoolWorld> {
   const { capacity, thinPool } = options;
   const journals = await mkdtemp(join(tmpdir(), 'flock-journals-'));
-  t.after(async () => {
-    await rm(journals, { recursive: true });
-    for (const name of await names()) await lvm('lvremove', '-q', '-f', '-y', `${GROUP}/${name}`).catch(() => '');
-  });
-  const size = thinPool === null ? BigInt(await lvm('vgs', '--noheadings', '--units', 'b', '--nosuffix', '-o', 'vg_size', GROUP)) : capacity + 64n * MiB;
+  t.after(() => rm(journals, { recursive: true }));
+  // Before and not after a test, whose own clean-up closes what it has open.
+  await emptied();
+  const size =
+    thinPool === null
+      ? BigInt(await lvm('vgs', '--noheadings', '--units', 'b', '--nosuffix', '-o', 'vg_size', GROUP))
+      : capacity + 64n * MiB;
   if (thinPool !== null) await lvm('lvcreate', '-q', '-y', '-L', `${size}b`, '-c', '64k', '-T', `${GROUP}/${thinPool}`);
   const policy = {
     reserve: String(size - capacity),

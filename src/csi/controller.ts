@@ -5,6 +5,7 @@ import { copiesOf, isDeleting } from '../decide/observed.ts';
 import { isReason } from '../model/errors.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
 import { accessOf, commonAccess, whyNotUsed } from './access.ts';
+import { Attaching, type AttachPorts } from './attach.ts';
 import { capacityOf } from './capacity.ts';
 import { VolumeMaker } from './create-volume.ts';
 import { Refused } from './errors.ts';
@@ -20,10 +21,10 @@ import {
 import { nodeIdOf, volumeIdOf, volumeNameFor } from './ids.ts';
 import { entryOf, listVolumes } from './list-volumes.ts';
 import { parametersOf } from './parameters.ts';
-import { existing, nodeNamed } from './records.ts';
+import { existing } from './records.ts';
 import type { Service } from './socket.ts';
 import { implementation, type Methods } from './unary.ts';
-import type { VolumeWaits, WaitingPorts } from './waiting.ts';
+import type { VolumeWaits } from './waiting.ts';
 
 const CAPABILITIES: readonly Capability[] = [
   Capability.CREATE_DELETE_VOLUME,
@@ -37,7 +38,7 @@ const CAPABILITIES: readonly Capability[] = [
   Capability.SINGLE_NODE_MULTI_WRITER,
 ];
 
-export function controllerService(ports: WaitingPorts, waits: VolumeWaits): Service {
+export function controllerService(ports: AttachPorts, waits: VolumeWaits): Service {
   const calls = new ControllerCalls(ports, waits);
   return { definition: ControllerService, implementation: implementation<ControllerServer>(calls.methods(), ports) };
 }
@@ -53,14 +54,16 @@ function useOf(name: string, volume: Volume | null): string {
 const onVolume = ({ volumeId }: { volumeId: string }): string => volumeId;
 
 class ControllerCalls {
-  readonly #ports: WaitingPorts;
+  readonly #ports: AttachPorts;
   readonly #waits: VolumeWaits;
   readonly #maker: VolumeMaker;
+  readonly #attaching: Attaching;
 
-  constructor(ports: WaitingPorts, waits: VolumeWaits) {
+  constructor(ports: AttachPorts, waits: VolumeWaits) {
     this.#ports = ports;
     this.#waits = waits;
     this.#maker = new VolumeMaker(ports.client, waits);
+    this.#attaching = new Attaching(ports, waits);
   }
 
   methods(): Methods<ControllerServer> {
@@ -75,7 +78,8 @@ class ControllerCalls {
       },
       deleteVolume: { on: onVolume, answer: (asked, signal) => this.#delete(volumeIdOf(asked), signal) },
       controllerExpandVolume: { on: onVolume, answer: (asked, signal) => expandVolume(client, this.#waits, asked, signal) },
-      controllerPublishVolume: { on: onVolume, answer: (asked) => this.#publish(asked) },
+      // It may last as long as a move, and others for the volume are answered meanwhile; a repeated one joins it.
+      controllerPublishVolume: { on: () => '', answer: (asked, signal) => this.#publish(asked, signal) },
       controllerUnpublishVolume: { on: onVolume, answer: async (asked) => this.#unpublish(asked) },
       validateVolumeCapabilities: { answer: (asked) => this.#validate(asked) },
       controllerGetVolume: { answer: async (asked) => entryOf(await existing(this.#waits, volumeIdOf(asked))) },
@@ -117,20 +121,12 @@ class ControllerCalls {
     }
   }
 
-  /** The volume is there, or it is not: it is moved by a Move. */
-  async #publish(asked: ControllerPublishVolumeRequest): Promise<{ publishContext: { [key: string]: string } }> {
+  async #publish(asked: ControllerPublishVolumeRequest, signal: AbortSignal): Promise<{ publishContext: { [key: string]: string } }> {
     const [name, node] = [volumeIdOf(asked), nodeIdOf(asked)];
     const access = accessOf(asked.volumeCapability);
-    const volume = await existing(this.#waits, name);
-    if (!(await nodeNamed(this.#ports.client, node))) throw new Refused(status.NOT_FOUND, `there is no node ${node}`);
-    const why = whyNotUsed(volume, access);
+    const why = whyNotUsed(await existing(this.#waits, name), access);
     if (why !== null) throw new Refused(status.INVALID_ARGUMENT, why);
-    if (isDeleting(volume)) throw new Refused(status.FAILED_PRECONDITION, `volume ${name} is being deleted`);
-    if (volume.spec.node !== node)
-      throw new Refused(
-        status.FAILED_PRECONDITION,
-        `volume ${name} is on node ${volume.spec.node ?? '(none yet)'}, not on ${node}; move it there first: flockctl move ${name} --to ${node}`,
-      );
+    await this.#attaching.beAttached(name, node, signal);
     return { publishContext: {} };
   }
 

@@ -153,7 +153,16 @@ function chosenNode(nodes: readonly Stored<StorageNode>[], order: Order, { pool,
 
 // ---- what is there -------------------------------------------------------------------------------------------------------------
 
-const COMPARED = ['pool', 'volumeMode', 'filesystem', 'retainSource', 'allowedPause', 'transferBandwidth', 'wipe'] as const;
+const COMPARED = [
+  'pool',
+  'volumeMode',
+  'filesystem',
+  'dataMigrationMode',
+  'retainSource',
+  'allowedPause',
+  'transferBandwidth',
+  'wipe',
+] as const;
 
 /** In what it differs from what is asked for, or null. A pool that the caller leaves open is whichever it got. */
 function differenceOf(volume: Volume, { spec, window }: Order): string | null {

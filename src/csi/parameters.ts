@@ -1,7 +1,7 @@
 // A class's parameters as parts of a Volume. One that is not known is refused: a slip in a class must not be found out by a lost volume.
 import { durationMs, poolName, printable } from '../model/names.ts';
 import { parseSize } from '../model/quantity.ts';
-import type { VolumeSpec } from '../model/volume.ts';
+import { MIGRATION_MODES, type VolumeSpec } from '../model/volume.ts';
 import { filesystemNamed } from './access.ts';
 import { invalid } from './errors.ts';
 
@@ -15,6 +15,12 @@ const checked = (check: (text: string) => unknown, text: string): string => {
 
 const PARAMETERS: { [name: string]: (value: string) => Partial<VolumeSpec> } = {
   pool: (value) => ({ pool: poolName(value) }),
+  dataMigrationMode: (value) => {
+    const mode = MIGRATION_MODES.find((one) => one === value);
+    if (!mode)
+      throw invalid(`parameter dataMigrationMode=${printable(value)} is not possible in this release; use ${MIGRATION_MODES.join(', ')}`);
+    return { dataMigrationMode: mode };
+  },
   retainSource: (value) => ({ retainSource: checked(durationMs, value) }),
   allowedPause: (value) => ({ allowedPause: checked(durationMs, value) }),
   transferBandwidth: (value) => ({ transferBandwidth: checked(parseSize, value) }),

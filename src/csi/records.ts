@@ -5,10 +5,10 @@ import { servedCopy } from '../decide/observed.ts';
 import { isReason } from '../model/errors.ts';
 import type { Stored } from '../model/meta.ts';
 import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
-import type { Volume } from '../model/volume.ts';
+import type { Volume, VolumeSpec } from '../model/volume.ts';
 import { Refused } from './errors.ts';
-import type { Volume as Answer } from './generated/csi.ts';
-import { NODE_KEY } from './names.ts';
+import type { Topology, Volume as Answer } from './generated/csi.ts';
+import { NODE_KEY, poolKey } from './names.ts';
 import type { VolumeWaits } from './waiting.ts';
 
 /** Throws NOT_FOUND. */
@@ -45,6 +45,12 @@ export function answerOf({ metadata, spec }: Volume, size: bigint): Answer {
     volumeId: metadata.name,
     volumeContext: {},
     contentSource: undefined,
-    accessibleTopology: spec.node === undefined ? [] : [{ segments: { [NODE_KEY]: spec.node } }],
+    accessibleTopology: topologyOf(spec),
   };
+}
+
+/** It never changes while the volume lives: one that follows its application may be on any node that has its pool. */
+function topologyOf({ node, pool, dataMigrationMode }: VolumeSpec): Topology[] {
+  if (dataMigrationMode === 'VolumeTransfer' && pool !== undefined) return [{ segments: { [poolKey(pool)]: 'true' } }];
+  return node === undefined ? [] : [{ segments: { [NODE_KEY]: node } }];
 }

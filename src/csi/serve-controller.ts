@@ -15,6 +15,8 @@ export interface ControllerServing {
   random: () => number;
   log: Log;
   version: string;
+  /** Whether an orchestrator still wants a volume on a node that it asked for; by default as long as its call lasts. */
+  isWanted?: (volume: string, node: string) => Promise<boolean>;
 }
 
 export async function serveController(options: ControllerServing): Promise<Endpoint> {
@@ -31,7 +33,10 @@ export async function serveController(options: ControllerServing): Promise<Endpo
     await watching;
   };
   try {
-    const endpoint = await serveOn(socket, [identityService({ log, version, isReady: () => synced }), controllerService(options, waits)]);
+    const endpoint = await serveOn(socket, [
+      identityService({ log, version, isReady: () => synced }),
+      controllerService({ isWanted: async () => true, ...options }, waits),
+    ]);
     log.info({ socket }, 'CSI is served');
     return {
       path: endpoint.path,

@@ -43,6 +43,11 @@ export class VolumeWaits {
     this.#stopped.abort(new Refused(status.UNAVAILABLE, 'the driver is stopping; try again'));
   }
 
+  /** Aborts when this is stopped. */
+  get stopped(): AbortSignal {
+    return this.#stopped.signal;
+  }
+
   /** The watch stands. */
   get synced(): Promise<void> {
     return this.#volumes.synced;

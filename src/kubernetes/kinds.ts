@@ -52,3 +52,12 @@ export const ConfigMaps: Kind<ConfigMap> = {
   singular: 'configmap',
   scope: 'Namespaced',
 };
+
+export const VolumeAttachments: Kind = {
+  ...stored,
+  group: 'storage.k8s.io',
+  kind: 'VolumeAttachment',
+  plural: 'volumeattachments',
+  singular: 'volumeattachment',
+  scope: 'Cluster',
+};

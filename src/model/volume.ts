@@ -41,6 +41,9 @@ export type Filesystem = (typeof FILESYSTEMS)[number];
 /** What a volume gets that does not ask for one. */
 export const USUAL_FILESYSTEM: Filesystem = 'ext4';
 
+export const MIGRATION_MODES = ['Disabled', 'VolumeTransfer'] as const;
+export type MigrationMode = (typeof MIGRATION_MODES)[number];
+
 export const VolumeSpec = Type.Object({
   size: Type.String({
     pattern: QUANTITY_PATTERN,
@@ -75,6 +78,12 @@ export const VolumeSpec = Type.Object({
     ),
   ),
   wipe: Type.Optional(Type.Enum(['none', 'discard', 'zero'], { description: 'What happens to the bytes of a removed copy.' })),
+  dataMigrationMode: Type.Optional(
+    Type.Enum([...MIGRATION_MODES], {
+      description:
+        'What happens when the application is started on another node: Disabled (it cannot), or VolumeTransfer (the volume moves).',
+    }),
+  ),
   node: Type.Optional(Type.String({ pattern: NAME_PATTERN, maxLength: 253, description: 'The node whose copy may be served.' })),
   epoch: Type.Optional(Type.Integer({ minimum: 0, description: 'Counts changes of placement; a copy with another epoch is not served.' })),
   copy: Type.Optional(Type.String({ pattern: ID_PATTERN, maxLength: 32, description: 'The copy that may be served.' })),

@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { Client } from '../../api/client.ts';
 import type { Log } from '../../api/log.ts';
+import type { ConnectionConfig } from '../../api/http-connection.ts';
 import { inCluster } from '../../api/kubeconfig.ts';
 import { listenArgument } from '../arguments.ts';
 import { chosenServer } from '../connection.ts';
@@ -32,26 +33,44 @@ async function controller(context: Context, options: Options): Promise<void> {
   const client = await clientFor(context, options);
   const log = logFor(context, 'controller');
   const metrics = options.metrics === undefined ? {} : { metrics: options.metrics };
-  const csi = options.csiSocket === undefined ? null : await serveCsi(context, { client, log, socket: resolve(options.csiSocket) });
-  const signing = await signInCluster(context, options, log);
+  const pod = podServer(context, options);
+  const csi = options.csiSocket === undefined ? null : await serveCsi(context, { client, log, socket: resolve(options.csiSocket), pod });
+  const signing = pod === null ? [] : [await sign(context, pod, log)];
   try {
     await runController({ client, log, ...metrics }, context.interrupted);
   } finally {
     await csi?.close();
-    await Promise.all(signing);
+    for (const { done } of signing) await done;
   }
 }
 
-/** Where there is no server of ours, the controller gives agents their certificates. Ends with the interruption. */
-async function signInCluster(context: Context, options: Options, log: Log): Promise<Promise<void>[]> {
+/** The server of the cluster whose pod this is, if that is the one that it works with. */
+function podServer(context: Context, options: Options): ConnectionConfig | null {
   const pod = inCluster(context.env);
   const { connection } = chosenServer(options, context.env);
-  if (pod === null || connection.server !== pod.server) return [];
-  const { signWith } = await import('../../kubernetes/signer.ts');
-  return [signWith(connection, { clock: context.clock, random: Math.random, log }, context.interrupted)];
+  return pod !== null && connection.server === pod.server ? connection : null;
 }
 
-async function serveCsi(context: Context, serving: { client: Client; log: Log; socket: string }): Promise<{ close(): Promise<void> }> {
+interface Signing {
+  done: Promise<void>;
+}
+
+/** Where there is no server of ours, the controller gives agents their certificates. Ends with the interruption. */
+async function sign(context: Context, connection: ConnectionConfig, log: Log): Promise<Signing> {
+  const { signWith } = await import('../../kubernetes/signer.ts');
+  return { done: signWith(connection, { clock: context.clock, random: Math.random, log }, context.interrupted) };
+}
+
+interface CsiServing {
+  client: Client;
+  log: Log;
+  socket: string;
+  pod: ConnectionConfig | null;
+}
+
+async function serveCsi(context: Context, { pod, ...serving }: CsiServing): Promise<{ close(): Promise<void> }> {
   const { serveController } = await import('../../csi/serve-controller.ts');
-  return serveController({ ...serving, clock: context.clock, random: Math.random, version: version() });
+  const { isWanted } = await import('../../kubernetes/attachments.ts');
+  const asking = pod === null ? {} : { isWanted: (volume: string, node: string) => isWanted(serving.client, volume, node) };
+  return serveController({ ...serving, ...asking, clock: context.clock, random: Math.random, version: version() });
 }
