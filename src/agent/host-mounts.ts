@@ -4,11 +4,13 @@ import { beFormatted } from '../host/format.ts';
 import { beBound, beFlushed, beUnbound, isBound } from '../host/bound.ts';
 import { isLink, realPlace } from '../host/files.ts';
 import { beGrown, beGrownUnmounted } from '../host/grow-filesystem.ts';
+import { checkMountTarget, type Reserved } from '../host/mount-target.ts';
 import { beMounted } from '../host/mounts.ts';
 import { FlockError } from '../model/errors.ts';
 import type { Mounts } from './ports.ts';
 
-export function hostMounts(canMount: boolean): Mounts {
+/** `reserved`: folders that this node lives by. */
+export function hostMounts(canMount: boolean, reserved: Reserved): Mounts {
   const refused = (): never => {
     throw new FlockError(
       'Unsupported',
@@ -26,6 +28,7 @@ export function hostMounts(canMount: boolean): Mounts {
     isMounted: isBound,
     realPlace,
     isLink,
+    checkTarget: (target, mode) => checkMountTarget(target, mode === 'Block' ? 'device' : 'folder', reserved),
     beFlushed,
   };
 }

@@ -2,6 +2,7 @@
 import type { Client } from '../api/client.ts';
 import type { Clock } from '../model/clock.ts';
 import type { CrashPoint } from '../model/crash.ts';
+import type { CopyLabel } from '../model/label.ts';
 import type { ApiObject, Stored } from '../model/meta.ts';
 import type { Move } from '../model/move.ts';
 import type { Snapshot } from '../model/snapshot.ts';
@@ -28,6 +29,8 @@ export interface Mounts {
   /** The path by the real name of its folder, so that one place has one name. */
   realPlace(target: string): Promise<string>;
   isLink(target: string): Promise<boolean>;
+  /** Throws Invalid or InUse when the volume must not be mounted there: something would be hidden. */
+  checkTarget(target: string, volumeMode: CopyLabel['volumeMode']): Promise<void>;
   /** What was written at `target` so far is on its device. */
   beFlushed(target: string): Promise<void>;
 }

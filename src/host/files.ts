@@ -1,6 +1,6 @@
 // Small files that are either the old ones or the new ones after a crash, and locks that end with their holder. Knows no content.
 import { constants } from 'node:fs';
-import { lstat, mkdir, open, realpath, rename, stat, unlink, type FileHandle } from 'node:fs/promises';
+import { lstat, mkdir, open, realpath, rename, rmdir, stat, unlink, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { Invalid, messageOf } from '../model/errors.ts';
 import { asFlockError, syncWhole, tryLock } from './syscalls.ts';
@@ -13,7 +13,7 @@ export async function ifThere<T>(asked: Promise<T>): Promise<T | null> {
   try {
     return await asked;
   } catch (error) {
-    if (isCode(error, 'ENOENT')) return null;
+    if (isCode(error, 'ENOENT', 'ENOTDIR')) return null;
     throw error;
   }
 }
@@ -84,25 +84,52 @@ async function isNamed(file: FileHandle, path: string): Promise<boolean> {
 }
 
 /**
- * The folder is there, and those above it. Node's own recursive mkdir tries for ever where a folder's parent is there and yet nothing can be
+ * The folder is there, and those above it; the paths of those that were made, innermost first. Node's own recursive mkdir tries for ever where a folder's parent is there and yet nothing can be
  * made in it, as below /proc. Throws Invalid then.
  */
-export async function beFolder(path: string, mode = 0o777): Promise<void> {
-  if (await isMade(path, mode)) return;
-  await beFolder(dirname(path), mode);
-  if (!(await isMade(path, mode))) throw new Invalid(`no folder can be made at ${path}: choose another path`);
+export async function beFolder(path: string, mode = 0o777): Promise<string[]> {
+  const first = await made(path, mode);
+  if (first !== 'nowhere') return first;
+  const above = await beFolder(dirname(path), mode);
+  const second = await made(path, mode);
+  if (second === 'nowhere') throw new Invalid(`no folder can be made at ${path}: choose another path`);
+  return [...second, ...above];
 }
 
-/** False: something above it is not there. */
-async function isMade(path: string, mode: number): Promise<boolean> {
+/** `nowhere`: something above it is not there. */
+async function made(path: string, mode: number): Promise<string[] | 'nowhere'> {
   try {
     await mkdir(path, { mode });
-    return true;
+    return [path];
   } catch (error) {
-    if (isCode(error, 'ENOENT') && dirname(path) !== path) return false;
+    if (isCode(error, 'ENOENT') && dirname(path) !== path) return 'nowhere';
     if (!isCode(error, 'EEXIST') || !(await stat(path)).isDirectory())
-      throw new Invalid(`no folder can be made at ${path}: ${messageOf(error)}`, { cause: error });
-    return true;
+      throw new Invalid(`no folder can be made at ${path}: ${whyNotMade(error)}; choose another path`, { cause: error });
+    return [];
+  }
+}
+
+const WHY_NOT_MADE: { [code: string]: string } = {
+  EEXIST: 'something else is there',
+  ENOTDIR: 'a part of the path is no folder',
+  EACCES: 'this user may not write there',
+  EPERM: 'this user may not write there',
+  EROFS: 'it is on a read-only filesystem',
+  ENOSPC: 'its filesystem is full',
+  ENAMETOOLONG: 'the name is too long',
+  ELOOP: 'its links lead nowhere',
+};
+
+const whyNotMade = (error: unknown): string => WHY_NOT_MADE[(error as NodeJS.ErrnoException).code ?? ''] ?? messageOf(error);
+
+/** Takes back folders that were just made; one that somebody put something into meanwhile stays. */
+export async function beFoldersGone(made: readonly string[]): Promise<void> {
+  for (const path of made) {
+    try {
+      await rmdir(path);
+    } catch {
+      return;
+    }
   }
 }
 

@@ -1,8 +1,8 @@
 // What is mounted, and the two verbs about it. Each looks, acts only if needed, and looks again; what mount(8) answered is no proof.
-import { open, readFile, realpath, stat } from 'node:fs/promises';
+import { open, readFile, realpath, stat, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { FlockError } from '../model/errors.ts';
-import { beFolder, ifThere } from './files.ts';
+import { beFolder, beFoldersGone, ifThere } from './files.ts';
 import { usersOf } from './holders.ts';
 import { deviceNumber, parseMounts, type Mount } from './mountinfo.ts';
 import { CommandFailed, run } from './run.ts';
@@ -47,8 +47,8 @@ export async function beMounted(device: string, target: string, filesystem: stri
   const there = (await mountsAt(target)).at(-1);
   if (there && (await isAsOrdered(there))) return;
   if (there) throw taken(target, there);
-  await beFolder(target);
-  await run('mount', ['-t', filesystem, '-o', options.join(','), '--', device, target]);
+  const made = await beFolder(target);
+  await orTakenBack(run('mount', ['-t', filesystem, '-o', options.join(','), '--', device, target]), () => beFoldersGone(made));
   const after = (await mountsAt(target)).at(-1);
   if (!after || !(await isAsOrdered(after))) throw unproven(target, `a mount of ${device} with ${options.join(',')}`);
 }
@@ -58,10 +58,24 @@ export async function beBound(device: string, target: string): Promise<void> {
   const there = (await mountsAt(target)).at(-1);
   if (there && (await isNodeOf(target, device))) return;
   if (there) throw taken(target, there);
-  await beFolder(dirname(target));
+  const made = await beFolder(dirname(target));
+  const isNew = (await ifThere(stat(target))) === null;
   await (await open(target, 'a', 0o600)).close();
-  await run('mount', ['--bind', '--', device, target]);
+  await orTakenBack(run('mount', ['--bind', '--', device, target]), async () => {
+    if (isNew) await unlink(target);
+    await beFoldersGone(made);
+  });
   if (!(await isMounted(target)) || !(await isNodeOf(target, device))) throw unproven(target, `the device ${device}`);
+}
+
+/** What was made for a mount that failed is not left behind. */
+async function orTakenBack(mounting: Promise<unknown>, takeBack: () => Promise<void>): Promise<void> {
+  try {
+    await mounting;
+  } catch (error) {
+    await takeBack();
+    throw error;
+  }
 }
 
 const isNodeOf = async (target: string, device: string): Promise<boolean> => (await stat(target)).rdev === (await stat(device)).rdev;

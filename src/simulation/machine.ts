@@ -135,6 +135,7 @@ export function mountsOf(machine: Machine, chance: Chance, formats: (copy: Memor
     isMounted: async (target) => machine.mounts.has(target),
     realPlace: async (target) => target,
     isLink: async () => false,
+    checkTarget: async () => undefined,
     beFlushed: async () => undefined,
   };
 }

@@ -81,6 +81,7 @@ export function fakeMounts(of: Machine): Mounts {
     isMounted: async (target) => of.mounts.has(target),
     realPlace,
     isLink,
+    checkTarget: async () => undefined,
     beFlushed: async () => undefined,
   };
 }

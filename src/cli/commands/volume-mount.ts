@@ -1,12 +1,18 @@
 // `flockctl volume mount` and `unmount`: where the volume is, by that node's agent.
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { FlockError } from '../../model/errors.ts';
+import { FlockError, Invalid } from '../../model/errors.ts';
 import { localAgent, type LocalAgent } from '../agent-socket.ts';
 import { volumeArgument } from '../arguments.ts';
 import { line, type Context } from '../context.ts';
 import { asking, clientFor, type Common } from '../options.ts';
 import { nodeNamed, volumeNamed } from '../records.ts';
+
+/** The shell's folder is this command's, and not the agent's. */
+function pathArgument(text: string): string {
+  if (text.trim() === '') throw new Invalid('the mount point is empty: give a path');
+  return resolve(text);
+}
 
 interface MountOptions extends Common {
   readOnly?: true;
@@ -18,9 +24,9 @@ export function volumeMount(context: Context): Command {
     examples: ['flockctl volume mount db /srv/db', 'flockctl volume mount db /srv/db --read-only'],
   })
     .argument('<name>', 'name of the volume', volumeArgument)
-    .argument('<dir>', 'folder, made when it is not there; for a block volume the file that becomes the device')
+    .argument('<dir>', 'empty folder, made when it is not there; for a block volume the file that becomes the device', pathArgument)
     .option('--read-only', 'mount it read-only')
-    .action((name: string, directory: string, options: MountOptions) => mount(context, { name, target: resolve(directory), options }));
+    .action((name: string, directory: string, options: MountOptions) => mount(context, { name, target: directory, options }));
 }
 
 export function volumeUnmount(context: Context): Command {
@@ -29,9 +35,9 @@ export function volumeUnmount(context: Context): Command {
     examples: ['flockctl volume unmount db', 'flockctl volume unmount db /srv/db'],
   })
     .argument('<name>', 'name of the volume', volumeArgument)
-    .argument('[dir]', 'folder (all)')
+    .argument('[dir]', 'folder (all)', pathArgument)
     .action((name: string, directory: string | undefined, options: Common) =>
-      unmount(context, { name, ...(directory === undefined ? {} : { target: resolve(directory) }), options }),
+      unmount(context, { name, ...(directory === undefined ? {} : { target: directory }), options }),
     );
 }
 
