@@ -8,7 +8,7 @@ import { copyName, type CopyLabel } from '../model/label.ts';
 import type { Obstacle, Stored } from '../model/meta.ts';
 import { Moves, type Move } from '../model/move.ts';
 import { commitPoint, snapshotPoint } from '../model/points.ts';
-import { USUAL_FILESYSTEM, Volumes, type Volume } from '../model/volume.ts';
+import { USUAL_FILESYSTEM, Volumes, type CopyStatus, type Volume } from '../model/volume.ts';
 import type { Copies, LocalCopy } from './copies.ts';
 import { nameOf, type FoundCopy, type FoundUnlabelled, type Inventory } from './inventory.ts';
 import type { AgentPorts } from './ports.ts';
@@ -307,6 +307,12 @@ async function beBegun(pool: Pool, label: CopyLabel, { size, from }: Of<'create'
   await pool.clone(name, size, label, { copy: nameOf(volumeUid, copy), point: snapshotPoint(from.metadata.uid) });
 }
 
+/** What arrives, or begins with a snapshot, brings its filesystem along. */
+function broughtAlong({ moveUid, from }: Of<'create'>, source: CopyStatus | undefined): Pick<CopyLabel, 'formatted' | 'cloned'> {
+  const formatted = (moveUid === undefined ? from?.status?.formatted : source?.formatted) ?? false;
+  return from || source?.cloned ? { formatted, cloned: true } : { formatted };
+}
+
 function labelOf(uid: string, step: Of<'create'>, of: Stored<Volume>): CopyLabel {
   const source = servedCopy(of);
   return {
@@ -320,9 +326,7 @@ function labelOf(uid: string, step: Of<'create'>, of: Stored<Volume>): CopyLabel
     size: String(step.size),
     volumeMode: of.spec.volumeMode ?? 'Filesystem',
     filesystem: of.spec.filesystem ?? USUAL_FILESYSTEM,
-    // What arrives, or begins with a snapshot, brings its filesystem along.
-    formatted: (step.moveUid === undefined ? step.from?.status?.formatted : source?.formatted) ?? false,
-    ...(step.from || source?.cloned ? { cloned: true } : {}),
+    ...broughtAlong(step, source),
     sectorSize: SECTOR,
   };
 }

@@ -34,7 +34,7 @@ export function nextAttachStep(seen: AttachSeen): AttachStep {
   if (volume.spec.dataMigrationMode !== 'VolumeTransfer')
     return refuse(
       'Elsewhere',
-      `volume ${volume.metadata.name} is on node ${volume.spec.node ?? '(none yet)'}, not on ${wanted.name}, and does not follow its application (dataMigrationMode Disabled); move it: flockctl move start ${volume.metadata.name} --to ${wanted.name}`,
+      `volume ${volume.metadata.name} is on node ${volume.spec.node ?? '(none yet)'}, not on ${wanted.name}, and does not follow its application (dataMigrationMode Disabled); move it: flockctl move ${volume.metadata.name} --to ${wanted.name}`,
     );
   return toThere(seen);
 }

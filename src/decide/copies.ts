@@ -1,12 +1,9 @@
 // What a node's agent does next about one volume, from what its disks and the records say. Rule 1 (at most one writable copy), rule 2
 // (nothing destroyed before its successor stands) and rule 6 (never made again on a guess) are judged here. Pure.
-import type { CopyLabel } from '../model/label.ts';
 import type { Stored } from '../model/meta.ts';
 import type { Move, MovePhase } from '../model/move.ts';
 import { isSnapshotPoint, readPoint } from '../model/points.ts';
-import type { JournalProof } from '../model/proof.ts';
 import { parseSize } from '../model/quantity.ts';
-import type { Snapshot } from '../model/snapshot.ts';
 import type { CopyStatus, Volume } from '../model/volume.ts';
 import {
   asksToCancel,
@@ -18,7 +15,6 @@ import {
   isUnfinished,
   phaseOf,
   servedCopy,
-  type Why,
   isRecordBehind,
   orderToName,
   whyRestored,

@@ -4,7 +4,7 @@ import type { Stored } from '../model/meta.ts';
 import { isSnapshotPoint, snapshotPoint } from '../model/points.ts';
 import type { Snapshot } from '../model/snapshot.ts';
 import type { Volume } from '../model/volume.ts';
-import type { CopiesSeen, CopyOnDisk, CopyStep } from './copies.ts';
+import type { CopiesSeen, CopyOnDisk, CopyStep } from './copies-seen.ts';
 import { isDeleting, type Why } from './observed.ts';
 
 const heldBy = (seen: CopiesSeen, point: string): Stored<Snapshot> | undefined =>

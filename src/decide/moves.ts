@@ -390,9 +390,11 @@ function retaining(seen: MoveSeen): MoveStep {
   const { epoch = 0, release = false } = statusOf(seen);
   // Gone, or a later move filled it anew: then its label has a later epoch.
   if (!volume || !kept || (kept.epoch ?? 0) > epoch) return { step: 'end', phase: 'Done', why: null };
-  if (isDeleting(volume) || release) return wait(unreachableSource(seen) ?? said(kept.obstacle));
+  if (isDeleting(volume) || release) return wait(whyKept(seen, kept));
   return keeping(seen, durationMs(volume.spec.retainSource ?? DEFAULTS.retainSource));
 }
+
+const whyKept = (seen: MoveSeen, kept: CopyStatus): Why | null => unreachableSource(seen) ?? said(kept.obstacle);
 
 /** The superseded copy is let go when its time is over and the scrub found nothing. */
 function keeping(seen: MoveSeen, retainMs: number): MoveStep {

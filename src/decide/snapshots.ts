@@ -5,7 +5,7 @@ import { shortUid } from '../model/names.ts';
 import { humanBytes, parseSize } from '../model/quantity.ts';
 import { SNAPSHOT_FINALIZER, type Snapshot, type SnapshotStatus } from '../model/snapshot.ts';
 import type { StorageNode } from '../model/storage-node.ts';
-import { filesystemOf, type Volume } from '../model/volume.ts';
+import { filesystemOf, type CopyStatus, type Filesystem, type Volume } from '../model/volume.ts';
 import { copiesOf, isDeleting, isReady, saysSame, servedCopy, type Why } from './observed.ts';
 
 export interface SnapshotSeen {
@@ -66,14 +66,13 @@ function whyNotNow({ snapshot, volume, node }: SnapshotSeen): Why | null {
   if (!volume) return { reason: 'VolumeNotFound', message: `there is no volume "${name}"; flockctl volume list shows the volumes` };
   if (isDeleting(volume)) return { reason: 'VolumeDeleted', message: `volume ${name} is being deleted` };
   const copy = servedCopy(volume);
-  if (!copy?.created)
-    return { reason: 'NotPlaced', message: `volume ${name} has no copy yet: ${volume.status?.obstacle?.message ?? 'wait a moment'}` };
-  if (node?.status?.pools?.[copy.pool]?.points === false)
-    return {
-      reason: 'Unsupported',
-      message: `pool ${copy.pool} of node ${copy.node} cannot keep points in time: its filesystem has no reflinks`,
-    };
-  return null;
+  if (copy?.created) return whyNoPoints(copy, node);
+  return { reason: 'NotPlaced', message: `volume ${name} has no copy yet: ${volume.status?.obstacle?.message ?? 'wait a moment'}` };
+}
+
+function whyNoPoints({ pool, node: name }: CopyStatus, node: StorageNode | null): Why | null {
+  if (node?.status?.pools?.[pool]?.points !== false) return null;
+  return { reason: 'Unsupported', message: `pool ${pool} of node ${name} cannot keep points in time` };
 }
 
 function standing(seen: SnapshotSeen): SnapshotStep {
@@ -132,16 +131,25 @@ export function placeOfSource(volume: Stored<Volume>, snapshot: Stored<Snapshot>
 }
 
 /** A clone is as large as its source or larger, of the same kind, and in the same pool of the same node. */
-function whyUnlike({ spec, metadata }: Stored<Volume>, { status = {}, metadata: { name } }: Stored<Snapshot>): Why | null {
-  const size = BigInt(status.size ?? 0);
-  const filesystem = status.volumeMode === 'Block' ? null : (status.filesystem ?? null);
-  if (parseSize(spec.size) < size)
-    return { reason: 'TooSmall', message: `snapshot ${name} has ${humanBytes(size)}: volume ${metadata.name} needs at least that` };
-  if (filesystemOf(spec) !== filesystem)
-    return {
-      reason: 'SourceDiffers',
-      message: `snapshot ${name} holds ${filesystem ?? 'a raw block volume'}, volume ${metadata.name} asks for ${filesystemOf(spec) ?? 'a raw block volume'}: delete it and make it alike`,
-    };
+function whyUnlike(volume: Stored<Volume>, snapshot: Stored<Snapshot>): Why | null {
+  const size = BigInt(snapshot.status?.size ?? 0);
+  if (parseSize(volume.spec.size) >= size) return whyOther(volume, snapshot) ?? whyElsewhere(volume, snapshot);
+  return {
+    reason: 'TooSmall',
+    message: `snapshot ${snapshot.metadata.name} has ${humanBytes(size)}: volume ${volume.metadata.name} needs at least that`,
+  };
+}
+
+function whyOther({ spec, metadata }: Stored<Volume>, { status = {}, metadata: { name } }: Stored<Snapshot>): Why | null {
+  const [asked, held] = [filesystemOf(spec), filesystemOf(status)];
+  if (asked === held) return null;
+  const message = `snapshot ${name} holds ${contentOf(held)}, volume ${metadata.name} asks for ${contentOf(asked)}: delete it and make it alike`;
+  return { reason: 'SourceDiffers', message };
+}
+
+const contentOf = (filesystem: Filesystem | null): string => filesystem ?? 'a raw block volume';
+
+function whyElsewhere({ spec }: Stored<Volume>, { status = {}, metadata: { name } }: Stored<Snapshot>): Why | null {
   if (spec.pool !== undefined && spec.pool !== status.pool) return elsewhere(name, `in pool ${status.pool}`, `pool ${spec.pool}`);
   return spec.node === undefined || spec.node === status.node ? null : elsewhere(name, `on node ${status.node}`, `node ${spec.node}`);
 }
