@@ -2,6 +2,7 @@
 import { constants } from 'node:fs';
 import { lstat, mkdir, open, realpath, rename, rmdir, stat, unlink, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { meaningOf } from '../model/errno.ts';
 import { Invalid, messageOf } from '../model/errors.ts';
 import { asFlockError, syncWhole, tryLock } from './syscalls.ts';
 
@@ -104,23 +105,13 @@ async function made(path: string, mode: number): Promise<string[] | 'nowhere'> {
   } catch (error) {
     if (isCode(error, 'ENOENT') && dirname(path) !== path) return 'nowhere';
     if (!isCode(error, 'EEXIST') || !(await stat(path)).isDirectory())
-      throw new Invalid(`no folder can be made at ${path}: ${whyNotMade(error)}; choose another path`, { cause: error });
+      throw new Invalid(
+        `no folder can be made at ${path}: ${meaningOf((error as NodeJS.ErrnoException).code ?? messageOf(error))}; choose another path`,
+        { cause: error },
+      );
     return [];
   }
 }
-
-const WHY_NOT_MADE: { [code: string]: string } = {
-  EEXIST: 'something else is there',
-  ENOTDIR: 'a part of the path is no folder',
-  EACCES: 'this user may not write there',
-  EPERM: 'this user may not write there',
-  EROFS: 'it is on a read-only filesystem',
-  ENOSPC: 'its filesystem is full',
-  ENAMETOOLONG: 'the name is too long',
-  ELOOP: 'its links lead nowhere',
-};
-
-const whyNotMade = (error: unknown): string => WHY_NOT_MADE[(error as NodeJS.ErrnoException).code ?? ''] ?? messageOf(error);
 
 /** Takes back folders that were just made; one that somebody put something into meanwhile stays. */
 export async function beFoldersGone(made: readonly string[]): Promise<void> {

@@ -4,6 +4,7 @@ import { access, readFile } from 'node:fs/promises';
 import { release } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { FILESYSTEMS, type Filesystem } from '../model/volume.ts';
+import { PROGRAMS_OF } from './programs.ts';
 
 export interface HostAbilities {
   kernel: string;
@@ -16,12 +17,6 @@ export interface HostAbilities {
   /** What is missing, each with the way to get it. */
   missing: string[];
 }
-
-const PROGRAMS_OF: { [F in Filesystem]: { programs: readonly string[]; debian: string } } = {
-  ext4: { programs: ['mkfs.ext4', 'resize2fs'], debian: 'e2fsprogs' },
-  xfs: { programs: ['mkfs.xfs', 'xfs_growfs'], debian: 'xfsprogs' },
-  btrfs: { programs: ['mkfs.btrfs', 'btrfs'], debian: 'btrfs-progs' },
-};
 
 const BASICS = ['losetup', 'mount', 'umount', 'blkid'];
 

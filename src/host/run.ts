@@ -1,6 +1,7 @@
-// The one way to run another program: argv and never a shell, and a failed program is an exception. Knows no program by name.
+// The one way to run another program: argv and never a shell, and a failed program is an exception.
 import { execFile, type ExecFileException } from 'node:child_process';
 import { FlockError } from '../model/errors.ts';
+import { wayToGet } from './programs.ts';
 
 export interface Output {
   stdout: string;
@@ -38,15 +39,21 @@ export function run(program: string, args: readonly string[], options: RunOption
     execFile(program, args, { timeout, env, killSignal: 'SIGTERM', maxBuffer: 64 * 1024 * 1024 }, (error, stdout, stderr) => {
       const exitCode = error === null ? 0 : typeof error.code === 'number' ? error.code : null;
       if (exitCode !== null && (exitCode === 0 || options.allow?.includes(exitCode))) return resolve({ stdout, stderr, exitCode });
-      const why = whyOf(error, exitCode, timeout);
+      const why = whyOf(program, { error, exitCode, timeout });
       reject(new CommandFailed([program, ...args].join(' '), { exitCode, stderr: stderr.trim(), why }, { cause: error }));
     });
   });
 }
 
-function whyOf(error: ExecFileException | null, exitCode: number | null, timeout: number): string {
+interface Ending {
+  error: ExecFileException | null;
+  exitCode: number | null;
+  timeout: number;
+}
+
+function whyOf(program: string, { error, exitCode, timeout }: Ending): string {
   if (exitCode !== null) return `failed with exit code ${exitCode}`;
-  if (error?.code === ('ENOENT' as unknown)) return 'could not be started: there is no such program on the PATH';
+  if (error?.code === ('ENOENT' as unknown)) return `could not be started: there is no such program on the PATH${wayToGet(program)}`;
   if (error?.killed) return `was stopped after ${timeout} ms without an answer`;
   return error?.signal ? `was ended by ${error.signal}` : `could not be started (${error?.message ?? 'unknown'})`;
 }

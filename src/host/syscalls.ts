@@ -1,6 +1,7 @@
 // The system calls that Node does not offer, by koffi. libc is loaded at the first call, so that a program that needs none of them
 // runs anywhere. Every failure becomes a FlockError; the calls that may take long run on koffi's threads.
 import koffi, { type KoffiFunc } from 'koffi';
+import { meaningOf } from '../model/errno.ts';
 import { FlockError, type Reason } from '../model/errors.ts';
 
 export const FALLOC_KEEP_SIZE = 0x01;
@@ -97,14 +98,14 @@ export function failure(what: string, errno: number): FlockError {
   const code = nameOf(errno);
   // EAGAIN and EOPNOTSUPP have twins of the same number, and the table may give either name.
   const reason = REASON_OF[code === 'EWOULDBLOCK' ? 'EAGAIN' : code === 'ENOTSUP' ? 'EOPNOTSUPP' : code];
-  return new FlockError(reason ?? 'Internal', `${what}: ${code}`, { cause: { code, errno } });
+  return new FlockError(reason ?? 'Internal', `${what}: ${meaningOf(code)}`, { cause: { code, errno } });
 }
 
 /** A failed fs call of Node's as a FlockError, with the same reasons as a system call here. */
 export function asFlockError(what: string, error: unknown): FlockError {
   if (error instanceof FlockError) return error;
   const code = (error as NodeJS.ErrnoException | undefined)?.code ?? '';
-  return new FlockError(REASON_OF[code] ?? 'Internal', `${what}: ${code || String(error)}`, { cause: error });
+  return new FlockError(REASON_OF[code] ?? 'Internal', `${what}: ${code === '' ? String(error) : meaningOf(code)}`, { cause: error });
 }
 
 const proven = (what: string, answer: Answer): bigint => {

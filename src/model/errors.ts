@@ -1,4 +1,5 @@
 // The few classes of errors, each with a stable reason. A message names the thing, the cause and the way out.
+import { isSystemError, sayingOf } from './errno.ts';
 
 const REASONS = [
   'Invalid',
@@ -54,4 +55,8 @@ export async function ifFound<T>(asked: Promise<T>): Promise<T | null> {
 /** What is no FlockError was not foreseen: Internal. */
 export const reasonOf = (error: unknown): Reason => (error instanceof FlockError ? error.reason : 'Internal');
 
-export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+/** What the system refused is said in words that name the thing, the cause and the way out. */
+export function messageOf(error: unknown): string {
+  if (isSystemError(error)) return sayingOf(error);
+  return error instanceof Error ? error.message : String(error);
+}
