@@ -1,6 +1,7 @@
 // The long work of this node: rounds it pulls and scrubs it runs, one for each move, beside the reconciling. A failed round is tried
 // again from its journal after a pause; what it reports goes to the Move's `incoming`.
 import { bandwidthOf } from '../decide/moves.ts';
+import { phaseOf } from '../decide/observed.ts';
 import { FlockError, messageOf, reasonOf } from '../model/errors.ts';
 import { timestamp } from '../model/clock.ts';
 import type { Stored } from '../model/meta.ts';
@@ -149,6 +150,7 @@ export class Transfers {
     this.#ports.crash('round:pulled');
     const journal = await transfer.readJournal(copy.pool, copy.name);
     await patchMove(client, move, { incoming: incomingOf(report, journal, timestamp(this.#ports.clock)) });
+    if (!isWorthTelling(move, work.order)) return;
     tell(
       move,
       'Normal',
@@ -283,6 +285,7 @@ function progressOf(progress: Progress, before: JournalState | null): Partial<{ 
 }
 
 function incomingOf(report: RoundReport, journal: JournalState | null, at: string): Partial<{ [F in keyof Incoming]: Incoming[F] | null }> {
+  const rounds = journal?.rounds ?? [report.bytesTotal];
   return {
     round: report.round,
     completeRound: report.round,
@@ -296,8 +299,19 @@ function incomingOf(report: RoundReport, journal: JournalState | null, at: strin
     etaSeconds: 0,
     dirty: report.dirty === null ? null : String(report.dirty),
     allocated: String(report.allocated),
-    rounds: (journal?.rounds ?? [report.bytesTotal]).map(String),
+    rounds: firstAndLast(rounds).map(String),
+    roundCount: rounds.length,
     ...(report.verified ? { verified: report.verified } : {}),
     obstacle: null,
   };
 }
+
+/** Rounds whose sizes are in the record, and that are told of by an event: after these only idle ones come. */
+const MOST_ROUNDS = 16;
+
+const firstAndLast = <T>(all: readonly T[]): readonly T[] =>
+  all.length <= MOST_ROUNDS ? all : [...all.slice(0, 1), ...all.slice(1 - MOST_ROUNDS)];
+
+/** Of rounds that only keep the rest small there may be thousands. */
+const isWorthTelling = (move: Move, { round, final }: RoundOrder): boolean =>
+  final || (phaseOf(move) !== 'ReadyToCutOver' && round < MOST_ROUNDS);

@@ -12,7 +12,8 @@ export function doneShare(move: Move): number | null {
   const { bytesDone, bytesTotal } = move.status?.incoming ?? {};
   if (bytesDone === undefined || bytesTotal === undefined || !copies(move)) return null;
   const total = Number(bytesTotal);
-  return total === 0 ? 1 : Math.min(1, Number(bytesDone) / total);
+  // Nothing was counted yet.
+  return total === 0 ? null : Math.min(1, Number(bytesDone) / total);
 }
 
 const copies = (move: Move): boolean => phaseOf(move) === 'Syncing' || phaseOf(move) === 'FinalDelta';
@@ -41,7 +42,7 @@ export const activityText = (move: Move): string => ACTIVITY[phaseOf(move)](move
 export function progressText(move: Move, paint: Paint): string {
   const parts = [activityText(move)];
   const { bytesDone, bytesTotal, rate, etaSeconds } = move.status?.incoming ?? {};
-  if (copies(move) && bytesTotal !== undefined) {
+  if (copies(move) && bytesTotal !== undefined && bytesTotal !== '0') {
     parts.push(`${bytesOf(bytesDone ?? '0')} of ${bytesOf(bytesTotal)}`);
     if (rate !== undefined) parts.push(humanRate(rate));
     if (etaSeconds !== undefined) parts.push(`${humanSeconds(etaSeconds)} left`);
@@ -63,7 +64,7 @@ export function obstacleText(move: Move): string | null {
 /** After a success: what it cost. */
 export function summaryText(move: Move): string {
   const { incoming = {}, pauseMs } = move.status ?? {};
-  const parts = [`${incoming.rounds?.length ?? 0} rounds`, `${bytesOf(incoming.bytesSent ?? '0')} sent`];
+  const parts = [`${incoming.roundCount ?? 0} rounds`, `${bytesOf(incoming.bytesSent ?? '0')} sent`];
   if (incoming.allocated !== undefined) parts.push(`${bytesOf(incoming.allocated)} allocated`);
   if (incoming.bytesResumed !== undefined && incoming.bytesResumed !== '0') parts.push(`${bytesOf(incoming.bytesResumed)} resumed`);
   if (pauseMs !== undefined) parts.push(`pause ${pauseMs} ms`);

@@ -90,7 +90,13 @@ test('--wait tells progress, waits for the volume to be unmounted, and ends with
   await setStatus(client, move, {
     phase: 'Retaining',
     pauseMs: 180,
-    incoming: { rounds: [String(2 * GIB), '4096'], bytesSent: String(2 * GIB), allocated: String(2 * GIB), bytesResumed: String(GIB) },
+    incoming: {
+      rounds: [String(2 * GIB), '4096'],
+      roundCount: 2,
+      bytesSent: String(2 * GIB),
+      allocated: String(2 * GIB),
+      bytesResumed: String(GIB),
+    },
   });
   const ran = await running.done;
   assert.equal(ran.code, 0, ran.err);

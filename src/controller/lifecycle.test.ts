@@ -50,6 +50,21 @@ test('created, published, moved while it is used, published at the target, kept,
   assert.deepEqual(await world.lost(), []);
 });
 
+test('a move that waits for days keeps the sizes of its first round and of the last ones, and tells nothing anew', async () => {
+  const world = await ready();
+  const told = world.told.length;
+  const since = world.move().status?.obstacle?.since;
+  for (let rounds = 0; rounds < 40; rounds += 1) {
+    world.write('node-1', BigInt(5 + rounds), 'written during the move');
+    await world.pass(10_000);
+  }
+  const { incoming, obstacle } = world.move().status ?? {};
+  assert.equal(incoming?.roundCount, 41);
+  assert.equal(incoming.rounds?.length, 16);
+  assert.deepEqual([obstacle?.reason, obstacle?.since], ['WaitingForUnpublish', since]);
+  assert.deepEqual(world.told.slice(told), []);
+});
+
 test('O-03: a move that goes well writes no warning and no error, and fails at nothing', async () => {
   const world = await ready();
   await world.unpublish('node-1');

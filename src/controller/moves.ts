@@ -25,7 +25,7 @@ export class MoveController {
       wait: (seen, step) => this.#wait(seen, step),
       accept: (seen, step) => this.#accept(seen, step),
       order: (seen, step) => this.#order(seen, step),
-      round: (seen, { phase, round }) => to(seen, { phase, round, obstacle: null }),
+      round: (seen, { phase, round, why }) => to(seen, { phase, round, obstacle: this.#since(seen, why ?? null) }),
       phase: (seen, { phase }) => to(seen, { phase, obstacle: null, ...(phase === 'Committed' ? { committedAt: now() } : {}) }),
       fence: (seen) => to(seen, { phase: 'Fencing', fencingAt: now(), obstacle: null }),
       finalDelta: (seen, { round }) => to(seen, { phase: 'FinalDelta', round, obstacle: null }),

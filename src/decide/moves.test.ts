@@ -331,7 +331,7 @@ table('Syncing', [
   [
     'a stalled move copies on in idle rounds',
     seenIn('Syncing', { status: rounds([100, 50, 41]) }, { volume: used(), now: NOW + 10_000 }),
-    { step: 'round', phase: 'Syncing', round: 3 },
+    { step: 'round', phase: 'Syncing', round: 3, why: { reason: 'PauseTooLong', message: TOO_LONG } },
   ],
   [
     'a stalled move that may cut over is ready',
@@ -366,7 +366,25 @@ table('ReadyToCutOver', [
   [
     'in use, idle rounds keep the rest small',
     seenIn('ReadyToCutOver', { status: rounds([9]) }, { volume: used(), now: NOW + 10_000 }),
-    { step: 'round', phase: 'ReadyToCutOver', round: 1 },
+    { step: 'round', phase: 'ReadyToCutOver', round: 1, why: { reason: 'WaitingForUnpublish', message: READY } },
+  ],
+  [
+    'while an idle round runs, it waits for what it waited for',
+    seenIn(
+      'ReadyToCutOver',
+      { status: { round: 1, incoming: { completeRound: 0 }, obstacle: { reason: 'WaitingForUnpublish', message: READY, since: at(0) } } },
+      { volume: used() },
+    ),
+    waiting('WaitingForUnpublish', READY),
+  ],
+  [
+    'that was unmounted while an idle round runs waits for nothing but the round',
+    seenIn(
+      'ReadyToCutOver',
+      { status: { round: 1, incoming: { completeRound: 0 }, obstacle: { reason: 'WaitingForUnpublish', message: READY, since: at(0) } } },
+      { volume: idle() },
+    ),
+    quiet(),
   ],
   [
     'idle rounds do not help where changes are not known',

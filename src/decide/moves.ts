@@ -54,7 +54,8 @@ export type MoveStep =
   | { step: 'accept'; status: Required<Pick<MoveStatus, 'volumeUid' | 'epoch' | 'pool' | 'source' | 'target' | 'reused'>> }
   /** The target's entry in the volume's record, which its agent makes the copy by. */
   | { step: 'order'; copy: string; entry: CopyStatus }
-  | { step: 'round'; phase: 'Syncing' | 'ReadyToCutOver'; round: number }
+  /** `why`: it only keeps the rest small, and the move waits for this as before. */
+  | { step: 'round'; phase: 'Syncing' | 'ReadyToCutOver'; round: number; why?: Why }
   | { step: 'phase'; phase: Exclude<MovePhase, 'Fencing' | 'Done' | 'Cancelled' | 'Failed'>; why?: Why }
   | { step: 'fence' }
   | { step: 'finalDelta'; round: number }
@@ -248,7 +249,7 @@ function coldWithoutPoints(seen: MoveSeen): boolean {
 
 function syncing(seen: MoveSeen): MoveStep {
   const round = statusOf(seen).round ?? 0;
-  if (incomingOf(seen).completeRound !== round) return wait(obstacleOf(seen));
+  if (incomingOf(seen).completeRound !== round) return wait(obstacleOf(seen) ?? waitedFor(seen));
   if (!sourcePublished(seen)) return { step: 'fence' };
   if (fits(seen)) return { step: 'phase', phase: 'ReadyToCutOver' };
   return hasStalled(seen, round) ? stalled(seen, round) : { step: 'round', phase: 'Syncing', round: round + 1 };
@@ -290,17 +291,26 @@ function stalled(seen: MoveSeen, round: number): MoveStep {
   // Nothing that cannot tell its changes gets better by another round.
   if (incomingOf(seen).dirty === undefined) return wait({ reason: 'PauseTooLong', message });
   return idleDue(seen)
-    ? { step: 'round', phase: 'Syncing', round: round + 1 }
+    ? { step: 'round', phase: 'Syncing', round: round + 1, why: { reason: 'PauseTooLong', message } }
     : wait({ reason: 'PauseTooLong', message }, seen.caps.idleRoundMs);
 }
+
+/** What the move waits for is not over because an idle round runs: it is neither written nor told again after each. */
+function waitedFor(seen: MoveSeen): Why | null {
+  const { obstacle } = statusOf(seen);
+  return obstacle !== undefined && IDLE.includes(obstacle.reason) && sourcePublished(seen) ? said(obstacle) : null;
+}
+
+const IDLE: readonly string[] = ['PauseTooLong', 'WaitingForUnpublish'];
 
 function readyToCutOver(seen: MoveSeen): MoveStep {
   const round = statusOf(seen).round ?? 0;
   // A half-written round is finished first: the final delta starts from a whole one.
-  if (incomingOf(seen).completeRound !== round) return wait(obstacleOf(seen));
+  if (incomingOf(seen).completeRound !== round) return wait(obstacleOf(seen) ?? waitedFor(seen));
   if (!sourcePublished(seen)) return { step: 'fence' };
-  if (incomingOf(seen).dirty !== undefined && idleDue(seen)) return { step: 'round', phase: 'ReadyToCutOver', round: round + 1 };
-  return wait(waitingForUnpublish(seen), seen.caps.idleRoundMs);
+  const why = waitingForUnpublish(seen);
+  if (incomingOf(seen).dirty !== undefined && idleDue(seen)) return { step: 'round', phase: 'ReadyToCutOver', round: round + 1, why };
+  return wait(why, seen.caps.idleRoundMs);
 }
 
 function waitingForUnpublish(seen: MoveSeen): Why {

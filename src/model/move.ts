@@ -85,8 +85,10 @@ export const Incoming = Type.Object({
   dirty: Type.Optional(Type.String()),
   /** Allocated bytes at the source in round 0. */
   allocated: Type.Optional(Type.String()),
-  /** Size of each complete round, bytes sent. */
+  /** Size of each complete round, bytes sent: of the first one and the last ones, for a move may wait for days. */
   rounds: Type.Optional(Type.Array(Type.String())),
+  /** How many rounds are complete. */
+  roundCount: Type.Optional(Type.Integer()),
   verified: Type.Optional(Verified),
   scrub: Type.Optional(
     Type.Object({

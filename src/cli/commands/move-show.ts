@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import type { Client } from '../../api/client.ts';
 import { phaseOf } from '../../decide/observed.ts';
 import type { Stored } from '../../model/meta.ts';
-import { Moves, type Move } from '../../model/move.ts';
+import { Moves, type Incoming, type Move } from '../../model/move.ts';
 import { moveArgument, outputOption, watchOption } from '../arguments.ts';
 import type { Context } from '../context.ts';
 import { ageOf, bytesOf, humanRate } from '../format.ts';
@@ -59,11 +59,11 @@ async function describe(context: Context, client: Client, move: Stored<Move>): P
 const limitOf = (bandwidth: string | undefined): string | undefined =>
   bandwidth === undefined ? undefined : bandwidth === '0' ? 'none' : `${bandwidth} bytes a second`;
 
-function incomingPairs(incoming: NonNullable<NonNullable<Move['status']>['incoming']>): [string, string | undefined][] {
+function incomingPairs(incoming: Incoming): [string, string | undefined][] {
   const said = (text: string | undefined): string | undefined => (text === undefined ? undefined : bytesOf(text));
   return [
     ['Allocated', said(incoming.allocated)],
-    ['Rounds', incoming.rounds?.map(bytesOf).join(', ')],
+    ['Rounds', roundsOf(incoming)],
     ['Sent', said(incoming.bytesSent)],
     ['Resumed', said(incoming.bytesResumed)],
     ['Changed since', said(incoming.dirty)],
@@ -71,4 +71,11 @@ function incomingPairs(incoming: NonNullable<NonNullable<Move['status']>['incomi
     ['Retries', incoming.retries?.toString()],
     ['Scrub', incoming.scrub && [incoming.scrub.state, incoming.scrub.message].filter(Boolean).join(': ')],
   ];
+}
+
+function roundsOf({ rounds, roundCount = 0 }: Incoming): string | undefined {
+  if (!rounds) return undefined;
+  const [first = '', ...rest] = rounds.map(bytesOf);
+  const more = roundCount - rounds.length;
+  return [first, ...(more > 0 ? [`… (${more} more)`] : []), ...rest].join(', ');
 }
