@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { GROUP_VERSION } from '../model/meta.ts';
+import { Moves } from '../model/move.ts';
 import { StorageNodes } from '../model/storage-node.ts';
 import { Volumes } from '../model/volume.ts';
 import { afterwards, type Test } from '../testing/afterwards.ts';
@@ -27,7 +28,7 @@ interface Driver {
   stop(): Promise<void>;
 }
 
-async function driver(t: Test, options: WorldOptions = {}): Promise<Driver> {
+async function driver(t: Test, options: WorldOptions = {}, isWanted = async (): Promise<boolean> => true): Promise<Driver> {
   const world = new World({ capacity: 10n * GIBI, ...options });
   const socket = join(await temporaryFolder(t), 'csi.sock');
   const endpoint = await serveController({
@@ -37,6 +38,7 @@ async function driver(t: Test, options: WorldOptions = {}): Promise<Driver> {
     random: () => 0.5,
     log: keptLog(),
     version: '1',
+    isWanted,
   });
   afterwards(t, () => endpoint.close(0));
   await world.settle();
@@ -476,6 +478,49 @@ test('a volume is attached where it is', async (t) => {
   const there = { volumeId: 'x', nodeId: 'node-2', volumeCapability: mounted() };
   assert.deepEqual(await d.controller.controllerPublishVolume(there), { publishContext: {} });
   assert.deepEqual(await d.controller.controllerUnpublishVolume({ volumeId: 'x', nodeId: 'node-2' }), {});
+});
+
+const follows = { parameters: { dataMigrationMode: 'VolumeTransfer' }, accessibilityRequirements: on('node-2') };
+const moves = async (d: Driver): Promise<string[]> =>
+  (await d.world.client.list(Moves)).items.map(({ spec, status: seen }) => `to ${spec.target}: ${seen?.phase ?? 'Pending'}`);
+/** Until the call is answered, with a second of the world's time for every turn. */
+const lasting = async <T>(d: Driver, call: Promise<T>): Promise<T> => {
+  let over = false;
+  const end = (): boolean => (over = true);
+  call.then(end, end);
+  for (let turns = 0; !over; turns += 1) {
+    assert.ok(turns < 2_000, `no answer after ${turns} turns: ${JSON.stringify(d.world.volumes())}`);
+    await d.world.turn();
+    await d.world.clock.advance(1_000);
+  }
+  return call;
+};
+
+test('a volume that follows its application may be on any node with its pool', async (t) => {
+  const d = await driver(t);
+  const { accessibleTopology } = await d.create('x', follows);
+  assert.deepEqual(accessibleTopology, [{ segments: { 'pool.csi.flock.dev/local': 'true' } }]);
+});
+
+test('it is moved to where it is attached, by one move for however many calls', async (t) => {
+  const d = await driver(t);
+  await d.create('x', follows);
+  const there = { volumeId: 'x', nodeId: 'node-1', volumeCapability: mounted() };
+  const calls = [d.controller.controllerPublishVolume(there), d.controller.controllerPublishVolume(there)];
+  assert.deepEqual(await lasting(d, Promise.all(calls)), [{ publishContext: {} }, { publishContext: {} }]);
+  assert.equal(d.world.volumes()[0]?.spec.node, 'node-1');
+  assert.equal((await moves(d)).length, 1);
+});
+
+test('its move is taken back when nobody wants it there any more', async (t) => {
+  const d = await driver(t, {}, async () => false);
+  await d.create('db', follows);
+  await d.world.publish('node-2');
+  const call = d.controller.controllerPublishVolume({ volumeId: 'db', nodeId: 'node-1', volumeCapability: mounted() });
+  await lasting(d, refused(call, status.ABORTED, /not wanted on node node-1 any more/u));
+  await d.world.settle();
+  assert.deepEqual(await moves(d), ['to node-1: Cancelled']);
+  assert.equal(d.world.volumes()[0]?.spec.node, 'node-2');
 });
 
 const ATTACHES: [string, Partial<csi.ControllerPublishVolumeRequest>, status, RegExp][] = [

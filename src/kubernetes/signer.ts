@@ -67,7 +67,7 @@ export async function signWith(
 const LOOK = 3_600_000;
 
 /** Signs while it leads, until the signal aborts. */
-async function runSigner(ports: SignerPorts, signal: AbortSignal): Promise<void> {
+export async function runSigner(ports: SignerPorts, signal: AbortSignal): Promise<void> {
   const { client, clock, random, log, identity } = ports;
   const election = { client, lease: 'flock-signer', identity, clock, random, log };
   await leadWhenElected(election, signal, (leading) => signWhileLeading(ports, leading));
