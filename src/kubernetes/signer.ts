@@ -79,7 +79,7 @@ const AUTHORITY_KEY = '';
 async function signWhileLeading(ports: SignerPorts, signal: AbortSignal): Promise<void> {
   const { client, clock, random, log } = ports;
   const watching = { clock, random, log };
-  const requests = informer(client, CertificateSigningRequests, { ...watching, fieldSelector: `spec.signerName=${SIGNER}` });
+  const requests = informer(client, CertificateSigningRequests, watching);
   const queue = workQueue({
     workers: 1,
     ...watching,
