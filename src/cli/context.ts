@@ -13,6 +13,8 @@ export interface Screen {
 
 export interface Context {
   out: Screen;
+  /** Where a long-running command logs, when that is a file: never throws. */
+  log?: (text: string) => void;
   err: Screen;
   env: { [name: string]: string | undefined };
   clock: Clock;

@@ -4,6 +4,7 @@ import { systemClock } from '../model/clock.ts';
 import { connectionFor } from './connection.ts';
 import type { Context, Screen } from './context.ts';
 import { whenUntied } from './local/child.ts';
+import { logOutput } from './log-output.ts';
 import { run } from './program.ts';
 
 const COLUMNS = 80;
@@ -32,10 +33,12 @@ whenUntied(() => interruption.abort());
 // Whoever read us has gone (`| head`): nothing is left to say.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => process.exit(1));
 
+const log = logOutput(process.stdout.fd);
 const opened: HttpClient[] = [];
 const context: Context = {
   out: screenOf(process.stdout),
   err: screenOf(process.stderr),
+  ...(log ? { log } : {}),
   env: process.env,
   clock: systemClock,
   interrupted: interruption.signal,

@@ -10,5 +10,6 @@ const LEVELS = ['debug', 'info', 'warn', 'error'];
 export function logFor(context: Context, component: string): Log {
   const level = context.env['FLOCK_LOG'] || 'info';
   if (!LEVELS.includes(level)) throw new Invalid(`FLOCK_LOG=${level} is no level: use ${LEVELS.join(', ')}`);
-  return pino({ level, base: { component }, timestamp: pino.stdTimeFunctions.isoTime }, { write: (text) => context.out.write(text) });
+  const write = context.log ?? ((text: string): void => context.out.write(text));
+  return pino({ level, base: { component }, timestamp: pino.stdTimeFunctions.isoTime }, { write });
 }

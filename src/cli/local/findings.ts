@@ -6,6 +6,7 @@ import { found } from './child.ts';
 import { namesOf, readDescription, type Description } from './description.ts';
 import { layoutOf, nodeNames, placesOf, SERVER, type Layout } from './layout.ts';
 import { knownClusters } from './pointer.ts';
+import { roomFindings } from './room.ts';
 
 /** The first that is known is the one that is meant. Nothing when no cluster came up here. */
 export function localFindings(env: { [name: string]: string | undefined }): Finding[] {
@@ -25,7 +26,9 @@ const mountedBelow = (directory: string): string[] =>
 function ofMeant(layout: Layout, description: Description): Finding[] {
   const silent = namesOf(description).filter((name) => found(layout.running, name) === null);
   const mounted = mountedBelow(layout.directory);
-  const pools = description.ground === 'folder' ? [] : nodeNames(description.nodes).map((name) => placesOf(layout, name).pool);
+  const places = description.ground === 'folder' ? [] : nodeNames(description.nodes).map((name) => placesOf(layout, name));
+  const pools = places.map(({ pool }) => pool);
+  const disks = places.map(({ disk }) => disk);
   const unmounted = pools.filter((pool) => !mounted.includes(pool));
   const wayOut = 'flockctl up starts and mounts what is missing';
   return [
@@ -33,6 +36,7 @@ function ofMeant(layout: Layout, description: Description): Finding[] {
       ? ok(`all processes of the cluster in ${layout.directory} run`)
       : wrong(`of the cluster in ${layout.directory} these do not run: ${silent.join(', ')}; ${wayOut}`),
     ...unmounted.map((pool) => wrong(`the pool ${pool} is not mounted; ${wayOut}`)),
+    ...roomFindings(layout.directory, disks),
   ];
 }
 
