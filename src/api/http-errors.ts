@@ -49,7 +49,7 @@ const BY_CODE: { [code: number]: Reason } = {
 
 /** What the server said is enough, but for these: there it must be told who said it, and what to do. */
 const TOLD: { [reason in Reason]?: (server: string, said: string) => string } = {
-  Unavailable: (server, said) => `${server} cannot answer now: ${said}; try again later`,
+  Unavailable: (server, said) => `${server} cannot answer now: ${said}${said.includes('try again') ? '' : '; try again later'}`,
   Unauthorized: (server, said) => `${server} does not accept this client's certificate or token: ${said}`,
   Internal: (server, said) => `${server} answered what is not understood: ${said}`,
 };

@@ -38,4 +38,5 @@ export function exitCodeOf(error: unknown): number {
 }
 
 export const EXIT_CODE_HELP = `
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 refused or in conflict, 5 server unreachable.`;
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found,
+4 refused or in conflict, 5 server unreachable, 130 ended by Ctrl-C.`;

@@ -32,6 +32,18 @@ test('the help of every command shows an example of it', async () => {
   }
 });
 
+test('help fits into 80 columns, and shows a default as it is typed', async () => {
+  for (const words of [...(await leaves([])), [], ['move'], ['volume'], ['node'], ['server']]) {
+    const { out } = await flockctl([...words, '--help'], { client: records(), columns: 80 });
+    for (const line of out.split('\n')) assert.ok(line.length <= 80, `flockctl ${words.join(' ')} --help: ${line}`);
+    assert.doesNotMatch(out, /default:\s+\{/u, out);
+  }
+});
+
+test('--version is the version', async () => {
+  assert.deepEqual(await flockctl(['--version'], { client: records() }), await flockctl(['version'], { client: records() }));
+});
+
 test('the exit codes are in the help', async () => {
-  assert.match(await helpOf([]), /Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 refused/u);
+  assert.match(await helpOf([]), /Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found,\n4 refused/u);
 });

@@ -58,14 +58,32 @@ test('mount --read-only says so', async (t) => {
   assert.deepEqual(asked[0]?.body, { node: 'node-1', volume: 'db', target: folder, readOnly: true });
 });
 
+const mountedAt = (client: Client, ...published: string[]): Promise<unknown> =>
+  client.patch(Volumes, 'db', { status: { copies: { c1: { published } } } }, { subresource: 'status' });
+
 test('unmount asks for one folder or for all', async (t) => {
   const { client, asked } = await nodeWithAgent(t, { status: 200, body: '{}' });
+  await mountedAt(client, '/srv/db', '/srv/other');
   assert.equal((await flockctl(['volume', 'unmount', 'db'], { client })).out, 'volume db is unmounted\n');
   assert.equal((await flockctl(['volume', 'unmount', 'db', '/srv/db'], { client })).out, 'volume db is unmounted from /srv/db\n');
   assert.deepEqual(asked, [
     { path: '/v1/unpublish', body: { node: 'node-1', volume: 'db' } },
     { path: '/v1/unpublish', body: { node: 'node-1', volume: 'db', target: '/srv/db' } },
   ]);
+});
+
+test('unmount of a folder that the volume is not mounted at is refused, and the right ones are named', async (t) => {
+  const { client, asked } = await nodeWithAgent(t, { status: 200, body: '{}' });
+  await mountedAt(client, '/srv/db');
+  const wrong = await flockctl(['volume', 'unmount', 'db', '/srv/typo'], { client });
+  assert.deepEqual(wrong, { code: 3, out: '', err: 'flockctl: volume db is not mounted at /srv/typo; it is mounted at /srv/db\n' });
+  assert.deepEqual(asked, []);
+});
+
+test('unmount of what is not mounted says so, and has it looked at all the same', async (t) => {
+  const { client, asked } = await nodeWithAgent(t, { status: 200, body: '{}' });
+  assert.deepEqual(await flockctl(['volume', 'unmount', 'db'], { client }), { code: 0, out: 'volume db was not mounted\n', err: '' });
+  assert.equal(asked.length, 1);
 });
 
 const REFUSALS = [

@@ -19,9 +19,24 @@ export interface About {
 }
 
 export function command(name: string, about: About): Command {
-  return new Command(name)
-    .description(about.what)
-    .addHelpText('after', `\nExamples:\n${about.examples.map((one) => `  $ ${one}\n`).join('')}`);
+  return new Command(name).description(about.what).addHelpText('after', examplesText(about.examples));
+}
+
+export const examplesText = (examples: readonly string[]): string =>
+  `\nExamples:\n${examples.map((one) => `  $ ${wrapped(one)}\n`).join('')}`;
+
+const WIDTH = 76;
+
+/** As a shell reads it over several lines. */
+function wrapped(example: string): string {
+  const lines = [''];
+  for (const part of example.split(/ (?=--)/u)) {
+    const line = lines.at(-1) ?? '';
+    if (line === '') lines[lines.length - 1] = part;
+    else if (line.length + part.length + ' '.length < WIDTH) lines[lines.length - 1] = `${line} ${part}`;
+    else lines.push(`      ${part}`);
+  }
+  return lines.join(' \\\n');
 }
 
 /** A command that asks a server. */

@@ -10,7 +10,7 @@ import { moveCancel } from './commands/move-cancel.ts';
 import { moveLimit } from './commands/move-limit.ts';
 import { moveList } from './commands/move-list.ts';
 import { moveShow } from './commands/move-show.ts';
-import { moveStart } from './commands/move-start.ts';
+import { moveStart, START_EXAMPLES } from './commands/move-start.ts';
 import { nodeList } from './commands/node-list.ts';
 import { nodeShow } from './commands/node-show.ts';
 import { serverCommand } from './commands/server.ts';
@@ -30,6 +30,8 @@ import { volumeShow } from './commands/volume-show.ts';
 import type { Context } from './context.ts';
 import { DONE, EXIT_CODE_HELP, exitCodeOf, Interrupted } from './exit-codes.ts';
 import { harmless } from './format.ts';
+import { examplesText } from './options.ts';
+import { version } from './version.ts';
 
 function group(name: string, what: string, commands: Command[]): Command {
   const grouped = new Command(name).description(what);
@@ -40,13 +42,15 @@ function group(name: string, what: string, commands: Command[]): Command {
 function programFor(context: Context): Command {
   const program = new Command('flockctl')
     .description('Flock: node-local volumes that follow their applications')
+    .version(version(), '--version', 'show the version of this program')
     .addHelpText('after', EXIT_CODE_HELP);
-  const move = group('move', 'move volumes between nodes', [
-    moveList(context),
-    moveShow(context),
-    moveCancel(context),
-    moveLimit(context),
-  ]).addCommand(moveStart(context), { isDefault: true });
+  const move = group('move', 'move volumes between nodes', [moveList(context), moveShow(context), moveCancel(context), moveLimit(context)])
+    .addCommand(moveStart(context), { isDefault: true })
+    .addHelpText('after', examplesText(START_EXAMPLES))
+    // Alone it is a question, as that of every other group is.
+    .hook('preSubcommand', (itself) => {
+      if (itself.args.length === 0) itself.help({ error: true });
+    });
   program
     .addCommand(
       group('volume', 'make, show, mount and delete volumes', [

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { listAll } from '../api/list-all.ts';
 import { Moves } from '../model/move.ts';
 import { Volumes } from '../model/volume.ts';
-import { flockctl, putNode, putVolume, records } from '../testing/cli.ts';
+import { flockctl, putMove, putNode, putVolume, records } from '../testing/cli.ts';
 
 const CREATE = ['volume', 'create'];
 const WELL = ['--size', '1Gi'];
@@ -128,13 +128,36 @@ test('a size that fits nowhere is written down when nobody waits for it', async 
   assert.equal((await client.get(Volumes, 'big')).spec.size, '10Pi');
 });
 
+for (const [given, words] of [
+  ['volume.flock.dev/db', ['volume', 'show', 'volume.flock.dev/db']],
+  ['volumes/db', ['volume', 'show', 'volumes/db']],
+  ['storagenode.flock.dev/node-1', ['node', 'show', 'storagenode.flock.dev/node-1']],
+  ['a move by its volume', ['move', 'show', 'volume.flock.dev/db']],
+  ['a move', ['move', 'show', 'move.flock.dev/db-1']],
+] as const)
+  test(`a name is taken back as -o name writes it: ${given}`, async () => {
+    const client = records();
+    await putNode(client, 'node-1');
+    await putVolume(client, 'db');
+    await putMove(client, 'db-1', { volume: 'db', target: 'node-1' }, {});
+    const ran = await flockctl([...words, '-o', 'name'], { client });
+    assert.equal(ran.code, 0, ran.err);
+    assert.match(ran.out, /^(volume\.flock\.dev\/db|storagenode\.flock\.dev\/node-1|move\.flock\.dev\/db-1)\n$/u);
+  });
+
+test('the name of another kind is none', async () => {
+  const ran = await flockctl(['volume', 'show', 'move.flock.dev/db'], { client: records() });
+  assert.equal(ran.code, 2);
+  assert.match(ran.err, /name "move\.flock\.dev\/db" is not valid/u);
+});
+
 test('an escape sequence in a name is shown, not obeyed', async () => {
   const ran = await flockctl(['volume', 'show', '\u001B[31mred'], { client: records() });
   assert.equal(ran.code, 2);
   assert.ok(!ran.err.includes('\u001B'));
 });
 
-for (const words of [[], ['volume'], ['node']])
+for (const words of [[], ['volume'], ['node'], ['move']])
   test(`without a command the help is shown: flockctl ${words.join(' ')}`, async () => {
     const ran = await flockctl(words, { client: records() });
     assert.equal(ran.code, 2);

@@ -12,7 +12,7 @@ import type { Log } from '../../api/log.ts';
 import { beFolder } from '../../host/files.ts';
 import { FlockError, Invalid, messageOf } from '../../model/errors.ts';
 import { parsePools, type PoolConfiguration } from '../../pools/configuration.ts';
-import { listenArgument, nodeArgument } from '../arguments.ts';
+import { listenArgument, listenOption, nodeArgument } from '../arguments.ts';
 import type { Context } from '../context.ts';
 import { command } from '../options.ts';
 import { logFor } from '../process.ts';
@@ -47,7 +47,7 @@ export function agentCommand(context: Context): Command {
     .requiredOption('--pools <file>', 'YAML file with the pools of this node')
     .option('--server <url>', 'the server to report to (or FLOCK_SERVER); in a pod by default that of its cluster')
     .option('--invite <token>', 'invitation to enrol with, the first time (or FLOCK_INVITE, which other users cannot see)')
-    .option('--listen <host:port>', 'where other agents fetch volume data', listenArgument, { host: '0.0.0.0', port: DATA_PORT })
+    .addOption(listenOption('--listen <host:port>', 'where other agents fetch volume data', ['0.0.0.0', DATA_PORT]))
     .option('--network <cidr>', 'network that volume data goes over', networkArgument)
     .option('--network-required', 'rather wait than use another network')
     .option('--metrics <host:port>', 'serve /metrics there, besides the local socket', listenArgument)

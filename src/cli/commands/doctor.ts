@@ -36,18 +36,18 @@ async function serverFindings(context: Context, options: Common): Promise<Findin
     return [
       ...(certificate === undefined ? [] : [certificateFinding(certificate, now)]),
       ...(authority === undefined ? [] : [authorityFinding(authority, now)]),
-      ...(await asked(context, options, `server ${connection.server}, named by ${by},`)),
+      ...(await asked(context, options, { server: connection.server, by })),
     ];
   } catch (error) {
     return [wrong(messageOf(error))];
   }
 }
 
-async function asked(context: Context, options: Common, server: string): Promise<Finding[]> {
+async function asked(context: Context, options: Common, { server, by }: { server: string; by: string }): Promise<Finding[]> {
   try {
     const found = await recordFindings(await clientFor(context, options), context.clock);
-    return [ok(`${server} answers`), ...found];
+    return [ok(`server ${server}, named by ${by}, answers`), ...found];
   } catch (error) {
-    return [wrong(`${server} does not serve this: ${messageOf(error)}`)];
+    return [wrong(`${messageOf(error)} (that server is named by ${by})`)];
   }
 }

@@ -22,14 +22,16 @@ interface Options extends Common {
   wait?: true;
 }
 
+export const START_EXAMPLES = [
+  'flockctl move db --to node-2 --wait',
+  'flockctl move db --to node-2 --limit 200M --pause 5s',
+  'flockctl move db --to node-2 --stall cutover',
+] as const;
+
 export function moveStart(context: Context): Command {
   return asking('start', {
     what: 'move a volume to another node (also without the word start)',
-    examples: [
-      'flockctl move db --to node-2 --wait',
-      'flockctl move db --to node-2 --limit 200M --pause 5s',
-      'flockctl move db --to node-2 --stall cutover',
-    ],
+    examples: START_EXAMPLES,
   })
     .argument('<volume>', 'volume to move', volumeArgument)
     .requiredOption('--to <node>', 'node to move it to', nodeArgument)

@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { connectTo } from '../../api/http-connection.ts';
 import { Invalid } from '../../model/errors.ts';
-import { listenArgument, nodeArgument } from '../arguments.ts';
+import { listenOption, nodeArgument } from '../arguments.ts';
 import { connectionFor } from '../connection.ts';
 import { line, type Context } from '../context.ts';
 import { DATABASE, layoutOf } from '../local/layout.ts';
@@ -30,7 +30,7 @@ export function serverCommand(context: Context): Command {
     ],
   })
     .option('--dir <dir>', 'folder of the server: its database, with the keys of its authority, and kubeconfigs', '/var/lib/flock/server')
-    .option('--listen <host:port>', 'where it is reached', listenArgument, { host: '127.0.0.1', port: PORT })
+    .addOption(listenOption('--listen <host:port>', 'where it is reached', ['127.0.0.1', PORT]))
     .option('--host <name...>', 'further names or addresses that it is reached by')
     .option('--kubeconfig <file>', "where to write the admin's kubeconfig (DIR/kubeconfig)")
     .action((options: ServerOptions) => server(context, options))

@@ -4,7 +4,7 @@ import { FlockError, isReason } from '../../model/errors.ts';
 import { GROUP_VERSION, type Stored } from '../../model/meta.ts';
 import { Snapshots, type Snapshot } from '../../model/snapshot.ts';
 import type { Client } from '../../api/client.ts';
-import { snapshotArgument, volumeArgument } from '../arguments.ts';
+import { newNameArgument, volumeArgument } from '../arguments.ts';
 import { line, type Context } from '../context.ts';
 import { bytesOf } from '../format.ts';
 import { asking, clientFor, type Common } from '../options.ts';
@@ -21,7 +21,7 @@ export function snapshotCreate(context: Context): Command {
     what: 'take a snapshot of a volume as it is now; its application goes on',
     examples: ['flockctl snapshot create monday --volume db', 'flockctl snapshot create monday --volume db --no-wait'],
   })
-    .argument('<name>', 'name of the snapshot', snapshotArgument)
+    .argument('<name>', 'name of the snapshot', newNameArgument)
     .requiredOption('--volume <volume>', 'volume to take it of', volumeArgument)
     .option('--no-wait', 'only write the record')
     .action((name: string, options: Options) => create(context, name, options));

@@ -6,7 +6,7 @@ import { GROUP_VERSION, type Stored } from '../../model/meta.ts';
 import { parseSize } from '../../model/quantity.ts';
 import { Volumes, type Filesystem, type Volume, type VolumeSpec } from '../../model/volume.ts';
 import type { Client } from '../../api/client.ts';
-import { sizeArgument, snapshotArgument, volumeArgument } from '../arguments.ts';
+import { newNameArgument, sizeArgument, snapshotArgument, volumeArgument } from '../arguments.ts';
 import { line, type Context } from '../context.ts';
 import { bytesOf } from '../format.ts';
 import { asking, clientFor, type Common } from '../options.ts';
@@ -26,7 +26,7 @@ export function volumeClone(context: Context): Command {
     what: 'make a volume that begins with a snapshot, or with another volume as it is now; on the same node, in the same pool',
     examples: ['flockctl volume clone db-test --from db', 'flockctl volume clone db-old --snapshot monday --size 20Gi'],
   })
-    .argument('<name>', 'name of the new volume', volumeArgument)
+    .argument('<name>', 'name of the new volume', newNameArgument)
     .addOption(new Option('--from <volume>', 'volume to begin with').argParser(volumeArgument).conflicts('snapshot'))
     .addOption(new Option('--snapshot <snapshot>', 'snapshot to begin with').argParser(snapshotArgument))
     .option('--size <size>', 'larger than its source', sizeArgument)

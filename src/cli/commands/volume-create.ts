@@ -9,7 +9,7 @@ import { GROUP_VERSION, type Stored } from '../../model/meta.ts';
 import { parseSize } from '../../model/quantity.ts';
 import { StorageNodes, type StorageNode } from '../../model/storage-node.ts';
 import { FILESYSTEMS, filesystemOf, Volumes, type Filesystem, type Volume } from '../../model/volume.ts';
-import { durationArgument, nodeArgument, poolArgument, rateArgument, sizeArgument, volumeArgument } from '../arguments.ts';
+import { durationArgument, nodeArgument, poolArgument, rateArgument, sizeArgument, newNameArgument } from '../arguments.ts';
 import { line, type Context } from '../context.ts';
 import { asking, clientFor, type Common } from '../options.ts';
 import { waitUntilMade } from '../volume-wait.ts';
@@ -35,7 +35,7 @@ export function volumeCreate(context: Context): Command {
       'flockctl volume create raw --size 512Mi --block --pause 5s --retain 1h',
     ],
   })
-    .argument('<name>', 'name of the volume', volumeArgument)
+    .argument('<name>', 'name of the volume', newNameArgument)
     .requiredOption('--size <size>', 'bytes, or with a suffix: 512Mi, 10Gi', sizeArgument)
     .option('--pool <pool>', 'pool to make it in (the only pool, if there is one)', poolArgument)
     .option('--node <node>', 'node to make it on (the one with the most room)', nodeArgument)

@@ -1,4 +1,5 @@
 // `flockctl volume mount` and `unmount`: where the volume is, by that node's agent.
+import { realPlace } from '../../host/files.ts';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { FlockError, Invalid } from '../../model/errors.ts';
@@ -7,6 +8,7 @@ import { volumeArgument } from '../arguments.ts';
 import { line, type Context } from '../context.ts';
 import { asking, clientFor, type Common } from '../options.ts';
 import { nodeNamed, volumeNamed } from '../records.ts';
+import { mountsOf } from '../tables.ts';
 
 /** The shell's folder is this command's, and not the agent's. */
 function pathArgument(text: string): string {
@@ -43,25 +45,33 @@ export function volumeUnmount(context: Context): Command {
 
 async function mount(context: Context, order: { name: string; target: string; options: MountOptions }): Promise<void> {
   const { name, target, options } = order;
-  const agent = await where(context, name, options);
+  const { agent } = await where(context, name, options);
   const published = await agent.publish({ volume: name, target, ...(options.readOnly ? { readOnly: true } : {}) });
   line(context.out, `volume ${name} (${published.device}) is mounted at ${published.target}`);
 }
 
 async function unmount(context: Context, order: { name: string; target?: string; options: Common }): Promise<void> {
   const { name, target, options } = order;
-  const agent = await where(context, name, options);
+  const { agent, mounted } = await where(context, name, options);
+  if (target !== undefined && !mounted.includes(target) && !mounted.includes(await realPlace(target)))
+    throw notMountedAt(name, target, mounted);
   // Or the folder in which it was called would keep the volume busy by this very command.
   context.leaveFolder();
   await agent.unpublish({ volume: name, ...(target === undefined ? {} : { target }) });
-  line(context.out, `volume ${name} is unmounted${target === undefined ? '' : ` from ${target}`}`);
+  const was = mounted.length === 0 ? 'was not mounted' : 'is unmounted';
+  line(context.out, `volume ${name} ${was}${target === undefined ? '' : ` from ${target}`}`);
 }
 
-async function where(context: Context, name: string, options: Common): Promise<LocalAgent> {
+function notMountedAt(name: string, target: string, mounted: readonly string[]): FlockError {
+  const where = mounted.length === 0 ? '' : `; it is mounted at ${mounted.join(', ')}`;
+  return new FlockError('NotFound', `volume ${name} is not mounted at ${target}${where}`);
+}
+
+async function where(context: Context, name: string, options: Common): Promise<{ agent: LocalAgent; mounted: string[] }> {
   const client = await clientFor(context, options);
   const volume = await volumeNamed(client, name);
   if (volume.spec.node === undefined)
     throw new FlockError('Conflict', `volume ${name} is on no node yet; flockctl volume show ${name} tells what it waits for`);
   const node = await nodeNamed(client, volume.spec.node);
-  return localAgent(volume.spec.node, node.status?.socket);
+  return { agent: await localAgent(volume.spec.node, node.status?.socket), mounted: mountsOf(volume) };
 }
