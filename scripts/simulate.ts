@@ -5,8 +5,9 @@
 //   -- --minutes N     plays longer; --seconds N likewise
 //   -- --from N        begins with that seed instead of one that the time gives
 //   -- --until-failure ends at the first history that breaks a rule, and counts no crash points
+//   -- --histories N   plays so many instead, however long it takes
 //   -- --workers N     so many at once
-//   -- --mutations     breaks the code on purpose, and shows that the simulation sees it (scripts/mutations)
+//   -- --mutations     breaks the code on purpose, and shows that the simulation sees it (scripts/mutations); words choose by name
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
@@ -19,14 +20,17 @@ const HITS = 50;
 /** That is so after so many histories, which two idle processors play in less than 90 s. A run goes on until it is, but no further. */
 const ENOUGH = 400;
 /** A history that is played for longer than this does not end, ms. */
-const ENDLESS = 120_000;
+const ENDLESS = 300_000;
+/** Processes that died in a history stay in a thread's memory: it is left after so many histories. */
+const RENEWED = 50;
 
-const { values } = parseArgs({
+const { values, positionals } = parseArgs({
   options: {
     seed: { type: 'string' },
     minutes: { type: 'string' },
     seconds: { type: 'string', default: '90' },
     from: { type: 'string' },
+    histories: { type: 'string' },
     workers: { type: 'string' },
     'until-failure': { type: 'boolean', default: false },
     mutations: { type: 'boolean', default: false },
@@ -80,19 +84,24 @@ class Run {
     return `seeds ${this.#first} to ${this.#next - 1}`;
   }
 
-  /** One thread, history after history; another in its place when it does not answer. */
+  /** One thread, history after history; another in its place when it does not answer, and now and then. */
   async play(): Promise<void> {
     let worker = newWorker();
-    while (!this.#over && (performance.now() < this.#until || this.#lacks())) {
+    for (let played = 1; !this.#over && this.#goesOn(); played += 1) {
       const seed = this.#next;
       this.#next += 1;
       const outcome = await answerOf(worker, seed);
       this.#count(outcome);
-      if (outcome.digest !== '') continue;
+      if (outcome.digest !== '' && played % RENEWED !== 0) continue;
       await worker.terminate();
       worker = newWorker();
     }
     await worker.terminate();
+  }
+
+  #goesOn(): boolean {
+    if (values.histories !== undefined) return this.#next - this.#first < Number(values.histories);
+    return performance.now() < this.#until || this.#lacks();
   }
 
   /** Too few histories were played to judge how often points were hit. */
@@ -167,6 +176,6 @@ const sound =
   values.seed !== undefined
     ? await replay(Number(values.seed))
     : values.mutations
-      ? await checkMutations(process.argv.slice(3), say)
+      ? await checkMutations(positionals, Number(values.histories ?? ENOUGH), say)
       : await playMany();
 process.exitCode = sound ? 0 : 1;

@@ -1,4 +1,5 @@
 // What is broken on purpose, by the rule that it breaks: small patches of the shipped code. Each search must be found exactly once.
+// docs/reliability.md tells which rule is shown by what.
 
 interface Patch {
   file: string;
@@ -11,6 +12,10 @@ export interface Mutation {
   /** Of DESIGN.md, or what the end of every history demands. */
   rule: string;
   patches: Patch[];
+  /** A history that is known to see it; else one after the other is played. */
+  seed?: number;
+  /** The file of tests that has to see it, where the simulation cannot. */
+  test?: string;
 }
 
 const COPIES = 'src/decide/copies.ts';
@@ -25,6 +30,10 @@ const SURVIVES = '3, every order of writes survives a crash';
 const NO_GUESS = '6, never made or formatted on a guess';
 const ENDS = '8, everything comes to an end';
 const ONE_MOVE = 'at most one unfinished move a volume';
+const REFUSALS = '5, a refusal is an event';
+const SIZES = '7, sizes are bigint, rounded up once; no string of a user reaches a path';
+const NO_TRUST = '9, nothing trusts the network';
+const PLACEMENT = '10, one truth of a placement';
 
 export const MUTATIONS: readonly Mutation[] = [
   {
@@ -319,5 +328,221 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: "lastTransitionTime: before?.status === 'Unknown' ? before.lastTransitionTime : timestamp(clock)",
       },
     ],
+  },
+
+  // ---- orders of writes (docs/moves.md) --------------------------------------------------------------------------------------------
+  {
+    name: 'accept a move without its finalizer',
+    rule: SURVIVES,
+    patches: [
+      {
+        file: CONTROLLER,
+        search: 'finalizers: [...finalizers, MOVE_FINALIZER] }',
+        replace: 'finalizers }',
+      },
+    ],
+  },
+  {
+    name: 'label a copy formatted before it is',
+    rule: SURVIVES,
+    patches: [
+      {
+        file: PUBLISHING,
+        search:
+          "    await this.#ports.mounts.beFormatted(device, found.label.filesystem, found.label.formatted);\n    this.#ports.crash('publish:formatted');\n    if (!found.label.formatted) await this.#copies.relabel(found, { formatted: true });\n",
+        replace:
+          "    if (!found.label.formatted) await this.#copies.relabel(found, { formatted: true });\n    this.#ports.crash('publish:formatted');\n    await this.#ports.mounts.beFormatted(device, found.label.filesystem, found.label.formatted);\n",
+      },
+    ],
+  },
+  {
+    name: 'remember a mount after it is made',
+    rule: SURVIVES,
+    patches: [
+      {
+        file: PUBLISHING,
+        search:
+          '    await this.#publications.add(found.name, { ...wanted, volume: found.label.volume });\n    try {\n      await this.#mountAt(found.label, device, wanted);\n',
+        replace:
+          "    try {\n      await this.#mountAt(found.label, device, wanted);\n      this.#ports.crash('publish:mounted');\n      await this.#publications.add(found.name, { ...wanted, volume: found.label.volume });\n",
+      },
+    ],
+  },
+  {
+    name: 'report a fence before it is on the label',
+    rule: SURVIVES,
+    patches: [
+      {
+        file: 'src/agent/acts.ts',
+        search:
+          "    if (label.role !== 'retired') await this.#copies.relabel(local.found, { role: 'retired', moveUid: ordered.metadata.uid });\n    crash('fence:labelled');\n",
+        replace: "    crash('fence:labelled');\n",
+      },
+    ],
+  },
+  {
+    name: 'activate a copy before its commit point is frozen',
+    rule: SURVIVES,
+    patches: [
+      {
+        file: 'src/agent/acts.ts',
+        search:
+          "    if (found.pool.points) await found.pool.freeze(found.name, commitPoint(moveUid));\n    this.#ports.crash('activate:frozen');\n",
+        replace: "    this.#ports.crash('activate:frozen');\n",
+      },
+      {
+        file: 'src/agent/acts.ts',
+        search: "    this.#ports.crash('activate:labelled');\n",
+        replace:
+          "    this.#ports.crash('activate:labelled');\n    if (found.pool.points) await found.pool.freeze(found.name, commitPoint(moveUid));\n",
+      },
+    ],
+  },
+  {
+    name: 'forget a copy before it is removed',
+    rule: SURVIVES,
+    patches: [
+      {
+        file: 'src/agent/acts.ts',
+        search:
+          "    await found.pool.remove(found.name, volume(world).spec.wipe ?? 'none');\n    await this.#changed(found.pool.name);\n    this.#ports.crash('remove:removed');\n    await this.#proveAbsent(uid, found);\n    await this.#forget(step.copy, world);\n",
+        replace:
+          "    await this.#forget(step.copy, world);\n    this.#ports.crash('remove:removed');\n    await found.pool.remove(found.name, volume(world).spec.wipe ?? 'none');\n    await this.#changed(found.pool.name);\n    await this.#proveAbsent(uid, found);\n",
+      },
+    ],
+  },
+  {
+    name: 'activate a copy that its journal does not prove',
+    rule: ONE_WRITABLE,
+    patches: [
+      {
+        file: COPIES,
+        search: 'if (proof?.verified && proof.moveUid === copy.label.moveUid && proof.verified.epoch === epoch - 1)',
+        replace: 'if (proof !== undefined)',
+      },
+    ],
+    test: 'src/decide/copies.test.ts',
+  },
+
+  // ---- what a simulation without bytes on disks, wires and people's strings cannot see -----------------------------------------------
+  {
+    name: 'make a filesystem where a probe found nothing',
+    rule: NO_GUESS,
+    patches: [
+      {
+        file: 'src/host/format.ts',
+        search: '  if (formatted) return checkFormatted(device, filesystem, found);\n',
+        replace: '  if (formatted && found) return checkFormatted(device, filesystem, found);\n',
+      },
+    ],
+    test: 'src/host/format.test.ts',
+  },
+  {
+    name: 'tell nobody of a step that failed',
+    rule: REFUSALS,
+    patches: [
+      {
+        file: 'src/agent/reconcile.ts',
+        search: "        tell(world.volume, 'Warning', `${capital(step.step)}Failed`, messageOf(error));",
+        replace: '        void tell;',
+      },
+    ],
+    test: 'src/agent/events.test.ts',
+  },
+  {
+    name: 'round a size down',
+    rule: SIZES,
+    patches: [
+      {
+        file: 'src/model/quantity.ts',
+        search: '(scaled + divisor - 1n) / divisor',
+        replace: 'scaled / divisor',
+      },
+    ],
+    test: 'src/model/quantity.test.ts',
+  },
+  {
+    name: 'let any text be a name',
+    rule: SIZES,
+    patches: [
+      {
+        file: 'src/model/names.ts',
+        search: 'if (text.length > longest || !expression.test(text))',
+        replace: 'if (text.length > longest && !expression.test(text))',
+      },
+    ],
+    test: 'src/agent/node.test.ts',
+  },
+  {
+    name: 'record progress before it is synced',
+    rule: SURVIVES,
+    patches: [
+      {
+        file: 'src/transfer/copying.ts',
+        search: "    await handle.sync();\n    crash('transfer.device.synced');\n    if (!journal) return;\n",
+        replace: "    crash('transfer.device.synced');\n    if (!journal) return;\n",
+      },
+    ],
+    test: 'src/transfer/move.test.ts',
+  },
+  {
+    name: 'serve who shows no certificate of the cluster',
+    rule: NO_TRUST,
+    patches: [
+      {
+        file: 'src/transfer/node-identity.ts',
+        search: '  if (!socket.authorized)\n',
+        replace: '  if (!socket.authorized && !certificate)\n',
+      },
+    ],
+    test: 'src/transfer/refusals.test.ts',
+  },
+  {
+    name: 'take a source for the one that was meant',
+    rule: NO_TRUST,
+    patches: [
+      {
+        file: 'src/transfer/node-identity.ts',
+        search: '    if (found === node) return undefined;\n',
+        replace: '    if (found) return undefined;\n',
+      },
+    ],
+    test: 'src/transfer/refusals.test.ts',
+  },
+  {
+    name: 'serve a node that was removed',
+    rule: NO_TRUST,
+    patches: [
+      {
+        file: 'src/agent/authorize.ts',
+        search: '  return record?.metadata.uid !== uid || isDeleting(record);',
+        replace: "  return record === undefined || uid === '';",
+      },
+    ],
+    test: 'src/cli/revoked.test.ts',
+  },
+  {
+    name: 'place a volume that has its place',
+    rule: PLACEMENT,
+    patches: [
+      {
+        file: 'src/decide/volumes.ts',
+        search: '  if (volume.spec.copy === undefined) return placing(seen);\n',
+        replace: '  if (volume.status?.copies === undefined || volume.spec.copy === undefined) return placing(seen);\n',
+      },
+    ],
+    test: 'src/decide/volumes.test.ts',
+  },
+  {
+    name: 'mount a volume where it is not',
+    rule: PLACEMENT,
+    patches: [
+      {
+        file: COPIES,
+        search: "  if (volume.spec.node !== node)\n    return {\n      reason: 'OtherNode',",
+        replace: "  if (volume.spec.node === '')\n    return {\n      reason: 'OtherNode',",
+      },
+    ],
+    test: 'src/decide/copies.test.ts',
   },
 ];

@@ -47,7 +47,8 @@ export class Application {
     if (this.on !== null && !this.#isMountedOn(this.on)) this.on = null;
     if (this.on !== null) return this.wanted ? this.#write(this.on) : this.#end(this.on);
     await this.#tidy();
-    if (this.wanted) await this.#begin();
+    // Not everybody has heard of a deletion.
+    if (this.wanted || (this.#isDeleted() && this.#world.chance.happens(0.2))) await this.#begin();
   }
 
   #isMountedOn(node: string): boolean {
@@ -62,6 +63,10 @@ export class Application {
     const record = this.#world.server.registry.list(Volumes).items.find(({ metadata }) => metadata.name === this.volume);
     if (!record || record.metadata.deletionTimestamp !== undefined) this.wanted = false;
     return record?.spec.node ?? null;
+  }
+
+  #isDeleted(): boolean {
+    return this.#world.volumes().some(({ metadata }) => metadata.name === this.volume && metadata.deletionTimestamp !== undefined);
   }
 
   /** What was mounted for somebody who died before he knew. */

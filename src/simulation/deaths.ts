@@ -39,7 +39,7 @@ const AGENT = [
 
 const CONTROLLER = [
   ...steps('wait', 'accept', 'order', 'round', 'phase', 'fence', 'finalDelta', 'commit', 'published', 'release', 'cancel', 'unfence'),
-  ...steps('resume', 'end', 'forget', 'none', 'adopt', 'place', 'tell', 'letGo'),
+  ...steps('resume', 'end', 'forget', 'none', 'adopt', 'place', 'withdraw', 'tell', 'letGo'),
   'accept:finalizer',
   'commit:before',
   'commit:swapped',
@@ -62,8 +62,8 @@ const RARE = new Set([
   'fence:labelled',
 ]);
 /** And those that only somebody comes by who has not died right before: they are deadly twice, and what is before them seldom. */
-const LAST = new Set(['after:unfence', 'after:release', 'after:commit', 'after:activate', 'transfer.source.released']);
-const BEFORE_LAST = new Set(['before:unfence', 'unfence:swapped', 'before:commit', 'commit:before', 'commit:swapped']);
+const LAST = new Set(['after:withdraw', 'after:unfence', 'after:release', 'after:commit', 'after:activate', 'transfer.source.released']);
+const BEFORE_LAST = new Set(['before:withdraw', 'before:unfence', 'unfence:swapped', 'before:commit', 'commit:before', 'commit:swapped']);
 
 /** How likely somebody is stunned at a point, in a history that has such. */
 const STUNNED = 0.06;

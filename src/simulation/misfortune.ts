@@ -4,6 +4,7 @@ import type { Chance } from './chance.ts';
 import type { Stored } from '../model/meta.ts';
 import type { Volume } from '../model/volume.ts';
 import type { Backup } from './server.ts';
+import type { Machine } from './machine.ts';
 import { SKEW } from './rules.ts';
 import type { World } from './world.ts';
 
@@ -101,8 +102,15 @@ export class Misfortune {
     this.#last('the server is down', () => server.start(), 10_000);
   }
 
-  fullPool(): void {
-    const { disk, capacity } = this.#world.machine(this.#node());
+  /** Of the node that a new volume would go to: nobody has heard of it yet. */
+  fullFirst(): void {
+    const left = ({ disk, capacity }: Machine): bigint => [...disk.copies.values()].reduce((sum, { size }) => sum - size, capacity);
+    const [first] = [...this.#world.machines.values()].toSorted((one, other) => Number(left(other) - left(one)));
+    if (first) this.fullPool(first.name);
+  }
+
+  fullPool(node = this.#node()): void {
+    const { disk, capacity } = this.#world.machine(node);
     disk.capacity = [...disk.copies.values()].reduce((sum, { size }) => sum + size, 0n) + (4n << 20n);
     this.#last(`${disk.uuid} is full`, () => void (disk.capacity = capacity));
   }

@@ -58,16 +58,16 @@ export class People {
     return this.#world.chance.pick(this.#world.moves().filter(({ status }) => running !== ENDED.includes(status?.phase ?? 'Pending')));
   }
 
-  create(): void {
+  create(anywhere = this.#world.chance.happens(0.5), most = MOST_VOLUMES): void {
     const { chance } = this.#world;
-    if (this.#world.volumes().length >= MOST_VOLUMES) return;
+    if (this.#world.volumes().length >= most) return;
     this.#made += 1;
     const name = `v${this.#made}`;
     const spec: Volume['spec'] = {
       size: chance.pick(SIZES) ?? '8Mi',
       volumeMode: chance.happens(0.2) ? 'Block' : 'Filesystem',
       retainSource: chance.pick(['0s', '0s', '10s', '40s']) ?? '10s',
-      ...(chance.happens(0.5) ? { node: this.#node() } : {}),
+      ...(anywhere ? {} : { node: this.#node() }),
       ...(chance.happens(0.3) ? { allowedPause: '1ms' } : {}),
     };
     this.#try(`creates volume ${name} ${JSON.stringify(spec)}`, () => {

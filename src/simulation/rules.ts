@@ -66,11 +66,16 @@ export class Rules {
     const { uid, deletionTimestamp } = volume.metadata;
     const truth = this.truths.get(uid) ?? newTruth(volume);
     this.truths.set(uid, truth);
-    if (deletionTimestamp !== undefined) truth.deleting = true;
+    if (deletionTimestamp !== undefined) this.#deleting(truth);
     for (const [copy, { created }] of Object.entries(volume.status?.copies ?? {})) if (created) truth.reported.add(copy);
     if (type === 'DELETED') return this.#deleted(truth);
     const next = placedOf(volume);
     if (next) this.#placed(truth, next, volume);
+  }
+
+  #deleting(truth: VolumeTruth): void {
+    if (!truth.deleting) truth.deletingSince = this.#parts.time.now;
+    truth.deleting = true;
   }
 
   #deleted(truth: VolumeTruth): void {
@@ -96,6 +101,7 @@ export class Rules {
       return this.break('rule 3, commit and abort', `epoch ${next.epoch} of ${truth.name} is ${of}'s and ${next.copy}'s`);
     truth.epochs.set(next.epoch, next.copy);
     truth.placed = next;
+    if (next.epoch !== before.epoch) truth.placedAt = this.#parts.time.now;
     if (next.copy !== before.copy) this.#committed(truth, before, volume);
   }
 
@@ -105,6 +111,7 @@ export class Rules {
     if (next.epoch < (truth.placed?.epoch ?? 0)) return;
     truth.behind = false;
     truth.placed = next;
+    truth.placedAt = this.#parts.time.now;
     truth.epochs = new Map([[next.epoch, next.copy]]);
     this.touched();
   }
@@ -311,6 +318,16 @@ export class Rules {
     const truth = this.truths.get(label.volumeUid);
     if (!truth || truth.lost || truth.gone || asked < this.#rolledBackAt) return;
     if (truth.behind) this.break('rule 1, records behind', `${truth.name} was published on ${node} before anybody decided`);
+    this.#checkFresh(truth, label, { node, asked });
+  }
+
+  /** What was so before it was asked for is known to whoever reads afresh. */
+  #checkFresh(truth: VolumeTruth, label: CopyLabel, { node, asked }: { node: string; asked: number }): void {
+    const { placed, placedAt, deleting, deletingSince, name } = truth;
+    const where = `${name} was published on ${node} at epoch ${label.epoch}`;
+    if (placed && label.epoch < placed.epoch && asked > placedAt)
+      this.break('rule 1, a fresh read', `${where}, and the record said ${placed.epoch} before it was asked for`);
+    if (deleting && asked > deletingSince) this.break('rule 1, a fresh read', `${where} after it had been deleted`);
   }
 
   /** Every block that was acknowledged is there. */

@@ -54,6 +54,10 @@ function actsOf(people: People, misfortune: Misfortune, temper: Temper): Act[] {
     act('server stops', temper.network, () => misfortune.serverStops()),
     act('full pool', temper.disks, () => misfortune.fullPool()),
     act('pool gone', temper.disks, () => misfortune.poolGone()),
+    act('create where no room is', 2, () => {
+      misfortune.fullFirst();
+      people.create(true, 6);
+    }),
     act('blindness', temper.disks, () => misfortune.blindness()),
     act('intruder', 0.7, () => misfortune.intruder()),
     act('clocks', 0.3, () => misfortune.clocks()),

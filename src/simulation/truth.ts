@@ -21,6 +21,8 @@ export interface VolumeTruth {
   uid: string;
   name: string;
   placed: Placed | null;
+  /** When that was written. */
+  placedAt: number;
   /** The copy of each epoch. */
   epochs: Map<number, string>;
   /** Block by block, as the application was told. */
@@ -37,6 +39,8 @@ export interface VolumeTruth {
   /** Moves (by UID) whose scrub found no difference. */
   scrubbed: Set<string>;
   deleting: boolean;
+  /** Since when, while it is. */
+  deletingSince: number;
   gone: boolean;
   /** Its disk was lost: nothing can be asked of it any more. */
   lost: boolean;
@@ -50,6 +54,7 @@ export const newTruth = ({ metadata }: Stored<Volume>): VolumeTruth => ({
   uid: metadata.uid,
   name: metadata.name,
   placed: null,
+  placedAt: 0,
   epochs: new Map(),
   acknowledged: new Map(),
   formatted: false,
@@ -59,6 +64,7 @@ export const newTruth = ({ metadata }: Stored<Volume>): VolumeTruth => ({
   committed: new Set(),
   scrubbed: new Set(),
   deleting: false,
+  deletingSince: 0,
   gone: false,
   lost: false,
   behind: false,

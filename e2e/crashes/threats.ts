@@ -1,0 +1,77 @@
+// What a process is threatened with when it starts: a named point, a time, or nothing. Chosen in order, so that every point is visited; or by
+// chance from a seed. Knows no process.
+import type { Chance } from '../../src/simulation/chance.ts';
+import { POINTS, ROLES, type Role } from './points.ts';
+
+export type Threat = { at: string } | { afterMs: number };
+
+export interface Threats {
+  /** For the process that starts now; null: it is left alone. */
+  next(role: Role | 'server'): Threat | null;
+  /** It came true. */
+  done(role: Role | 'server', threat: Threat): void;
+  /** A whole story did not come by. */
+  passed(role: Role | 'server', threat: Threat): void;
+}
+
+export const told = (threat: Threat): string => ('at' in threat ? threat.at : `after ${threat.afterMs} ms`);
+
+/** Each point of the lists once: whoever died at one goes on with the next that nobody died at. */
+export class Visits implements Threats {
+  readonly #left: { [R in Role]: string[] };
+
+  constructor(isWanted: (point: string, index: number) => boolean) {
+    const wanted = (role: Role): string[] => POINTS[role].filter(isWanted);
+    this.#left = { source: wanted('source'), target: wanted('target'), controller: wanted('controller') };
+  }
+
+  get left(): string[] {
+    return ROLES.flatMap((role) => this.#left[role].map((point) => `${role} ${point}`));
+  }
+
+  next(role: Role | 'server'): Threat | null {
+    const at = role === 'server' ? undefined : this.#left[role][0];
+    return at === undefined ? null : { at };
+  }
+
+  done(role: Role | 'server', threat: Threat): void {
+    if (role === 'server' || !('at' in threat)) return;
+    const left = this.#left[role];
+    const index = left.indexOf(threat.at);
+    // What lies behind comes first now: a story does not come by again at what it has passed.
+    this.#left[role] = [...left.slice(index + 1), ...left.slice(0, index)];
+  }
+
+  passed(role: Role | 'server', threat: Threat): void {
+    if (role === 'server' || !('at' in threat)) return;
+    this.#left[role] = [...this.#left[role].filter((point) => point !== threat.at), threat.at];
+  }
+}
+
+/** So often in one story, at most: then everybody is left alone until its end. */
+const MOST = 8;
+/** ms; about as long as a process needs to start and a move to end. */
+const SOON = { least: 300, most: 8_000 };
+
+export class Chances implements Threats {
+  readonly #chance: Chance;
+  #deaths = 0;
+
+  constructor(chance: Chance) {
+    this.#chance = chance;
+  }
+
+  next(role: Role | 'server'): Threat | null {
+    if (this.#deaths >= MOST) return null;
+    const afterMs = Math.round(this.#chance.between(SOON.least, SOON.most));
+    if (role === 'server') return this.#chance.happens(0.2) ? { afterMs } : null;
+    const at = this.#chance.pick(POINTS[role]);
+    return at === null || this.#chance.happens(0.3) ? { afterMs } : { at };
+  }
+
+  done(): void {
+    this.#deaths += 1;
+  }
+
+  passed(): void {}
+}

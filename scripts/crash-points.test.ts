@@ -1,0 +1,25 @@
+// Every named place between two writes in the sources is one that the crash matrix on real processes knows (e2e/crashes/points.ts): a new one
+// cannot go without being died at.
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { ELSEWHERE, POINTS } from '../e2e/crashes/points.ts';
+
+/** Those of the pools that only tests use have names of their own. */
+const NOT_SHIPPED = /\.test\.ts$|^src\/(testing|simulation)\/|^src\/pools\/(memory|contract)/u;
+
+function named(): Set<string> {
+  const files = globSync('src/**/*.ts').filter((file) => !NOT_SHIPPED.test(file));
+  const found = files.flatMap((file) =>
+    [...readFileSync(file, 'utf8').matchAll(/\bcrash\(\s*'([^']+)'/gu)].map(([, point]) => point ?? ''),
+  );
+  return new Set(found);
+}
+
+test('every named crash point is in the crash matrix, or said to be shown elsewhere', () => {
+  const known = new Set(Object.values(POINTS).flat());
+  const isKnown = (point: string): boolean => known.has(point) || ELSEWHERE.some((beginning) => point.startsWith(beginning));
+  const points = named();
+  assert.ok(points.size > 30, `only ${points.size} points were found`);
+  assert.deepEqual([...points].filter((point) => !isKnown(point)).toSorted(), []);
+});
