@@ -11,9 +11,10 @@ import { GROUP_VERSION, type Stored } from '../model/meta.ts';
 import { Moves, type Move } from '../model/move.ts';
 import { codeOfObstacle, Refused } from './errors.ts';
 import { existing, nodeNamed } from './records.ts';
+import type { CallOptions } from './unary.ts';
 import type { VolumeWaits, WaitingPorts } from './waiting.ts';
 
-export interface AttachPorts extends WaitingPorts {
+export interface AttachPorts extends WaitingPorts, CallOptions {
   /** Whether somebody still wants the volume on the node; asked while it is moved there. */
   isWanted: (volume: string, node: string) => Promise<boolean>;
 }

@@ -1,6 +1,7 @@
 // CSI of a controller process: identity and controller on one socket, beside the reconcile loops and whether they lead or not.
 import type { Client } from '../api/client.ts';
 import type { Log } from '../api/log.ts';
+import { killByFile } from '../host/crash-file.ts';
 import type { Clock } from '../model/clock.ts';
 import { controllerService } from './controller.ts';
 import { identityService } from './identity.ts';
@@ -35,7 +36,7 @@ export async function serveController(options: ControllerServing): Promise<Endpo
   try {
     const endpoint = await serveOn(socket, [
       identityService({ log, version, isReady: () => synced }),
-      controllerService({ isWanted: async () => true, ...options }, waits),
+      controllerService({ isWanted: async () => true, crash: killByFile(process.env['FLOCK_CRASH_FILE']), ...options }, waits),
     ]);
     log.info({ socket }, 'CSI is served');
     return {

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { Alongside, LocalNode } from '../agent/local-node.ts';
 import { openPublications } from '../agent/publications.ts';
 import type { Log } from '../api/log.ts';
+import { killByFile } from '../host/crash-file.ts';
 import { systemClock } from '../model/clock.ts';
 import { hostBinds, type Binds } from './binds.ts';
 import { identityService } from './identity.ts';
@@ -48,7 +49,7 @@ async function serveDriver(local: LocalNode, { socket, folder, log, version, bin
   const targets = await openPublications(join(folder, 'csi-targets.json'), binds);
   const endpoint = await serveOn(socket, [
     identityService({ log, version, isReady: () => true }),
-    nodeService({ local, binds, targets, clock: systemClock, log }),
+    nodeService({ local, binds, targets, clock: systemClock, log, crash: killByFile(process.env['FLOCK_CRASH_FILE']) }),
   ]);
   log.info({ socket }, 'CSI is served');
   return endpoint;

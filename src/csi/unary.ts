@@ -1,6 +1,7 @@
 // What every call of every service has in common: its deadline, one at a time for each volume, errors as codes, the log. Knows no method.
 import { status, type handleUnaryCall, type sendUnaryData, type ServerUnaryCall, type UntypedServiceImplementation } from '@grpc/grpc-js';
 import type { Log } from '../api/log.ts';
+import { noCrash, type CrashPoint } from '../model/crash.ts';
 import { Refused, statusOf } from './errors.ts';
 import { loggable } from './loggable.ts';
 
@@ -20,6 +21,8 @@ export interface CallOptions {
   log: Log;
   /** For callers that set no deadline, ms. */
   longest?: number;
+  /** Called at `csi:<call>:begun`, and at `csi:<call>:done` when all is done and nothing was answered. */
+  crash?: CrashPoint;
 }
 
 const LONGEST = 5 * 60_000;
@@ -44,12 +47,14 @@ interface Serving {
 
 async function serve(serving: Serving, call: ServerUnaryCall<unknown, unknown>, reply: sendUnaryData<unknown>): Promise<void> {
   const { name, method, options } = serving;
-  const { log } = options;
+  const { log, crash = noCrash } = options;
   const request = loggable(call.request);
   log.debug({ call: name, request }, 'asked');
   const deadline = deadlineOf(call, options.longest ?? LONGEST);
   try {
+    crash(`csi:${name}:begun`);
     const answer = await alone(serving, call.request, deadline.signal);
+    crash(`csi:${name}:done`);
     log[method.on ? 'info' : 'debug']({ call: name, request, answer: loggable(answer) }, 'answered');
     reply(null, answer);
   } catch (error) {
