@@ -163,7 +163,7 @@ function getting(now: Now): void {
       await create(now(), 'shown', { spec: { pool: 'local', node: 'node-1', epoch: 3, copy: 'c1' } });
       const obstacle = { reason: 'NoSpace', message: 'full' };
       await merge(now(), 'fvol/shown', { status: { phase: 'Blocked', obstacle } }, '--subresource=status');
-      const row = { NAME: 'shown', SIZE: '1Gi', POOL: 'local', NODE: 'node-1', PHASE: 'Blocked', REASON: 'NoSpace', AGE: 'AGE' };
+      const row = { NAME: 'shown', SIZE: '1Gi', POOL: 'local', NODE: 'node-1', PHASE: 'Blocked', OBSTACLE: 'NoSpace', AGE: 'AGE' };
       assert.deepEqual(table(await now().ok(['get', 'volumes', 'shown'])), [row]);
       assert.deepEqual(table(await now().ok(['get', 'volume', 'shown', '-o', 'wide'])), [{ ...row, EPOCH: '3', COPY: 'c1' }]);
     });
@@ -270,7 +270,7 @@ function watching(now: Now): void {
       await following(now(), ['get', 'fvol', 'watched', '-w'], async (line) => {
         // Columns keep the widths of the first rows: only the cells are told apart, and the last one is the age.
         const cells = async (): Promise<string[]> => (await line()).split(/ {2,}/u).slice(0, -1);
-        assert.deepEqual(await cells(), ['NAME', 'SIZE', 'POOL', 'NODE', 'PHASE', 'REASON']);
+        assert.deepEqual(await cells(), ['NAME', 'SIZE', 'POOL', 'NODE', 'PHASE', 'OBSTACLE']);
         assert.deepEqual(await cells(), ['watched', '1Gi']);
         await merge(now(), 'fvol/watched', { spec: { size: '2Gi', pool: 'local' } });
         assert.deepEqual(await cells(), ['watched', '2Gi', 'local']);

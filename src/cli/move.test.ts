@@ -180,7 +180,7 @@ test('show takes the name of the move or of its volume, and tells what it waits 
   for (const name of ['db', 'db-new']) {
     const { out } = await flockctl(['move', 'show', name], { client });
     assert.match(out, /^Name: +db-new$/mu);
-    assert.match(out, /^Waits for: +NoSpace: too small$/mu);
+    assert.match(out, /^Obstacle: +NoSpace: too small$/mu);
   }
   assert.equal((JSON.parse((await flockctl(['move', 'show', 'db-old', '-o', 'json'], { client })).out) as Move).metadata.name, 'db-old');
 });

@@ -22,7 +22,7 @@ export const VOLUMES: View<Volume> = {
     { title: 'POOL', text: (volume) => volume.spec.pool ?? '-' },
     { title: 'NODE', text: (volume) => volume.spec.node ?? '-' },
     { title: 'PHASE', text: (volume) => volume.status?.phase ?? 'Pending' },
-    { title: 'WAITS FOR', text: (volume) => volume.status?.obstacle?.reason ?? '-' },
+    { title: 'OBSTACLE', text: (volume) => volume.status?.obstacle?.reason ?? '-' },
     { title: 'MOUNTED AT', text: (volume) => mountsOf(volume).join(',') || '-' },
     { title: 'AGE', text: age },
   ],
@@ -51,7 +51,7 @@ export const MOVES: View<Move> = {
     { title: 'LEFT', text: (move) => bytesOf(move.status?.incoming?.bytesLeft) },
     { title: 'RATE', text: (move) => rateAndEta(move).rate },
     { title: 'ETA', text: (move) => rateAndEta(move).eta },
-    { title: 'WAITS FOR', text: (move) => move.status?.obstacle?.reason ?? '-' },
+    { title: 'OBSTACLE', text: (move) => move.status?.obstacle?.reason ?? '-' },
     { title: 'AGE', text: age },
   ],
 };
@@ -65,7 +65,7 @@ export const SNAPSHOTS: View<Snapshot> = {
     { title: 'SIZE', text: (snapshot) => bytesOf(snapshot.status?.size) },
     { title: 'NODE', text: (snapshot) => snapshot.status?.node ?? '-' },
     { title: 'PHASE', text: (snapshot) => snapshot.status?.phase ?? 'Pending' },
-    { title: 'REASON', text: (snapshot) => snapshot.status?.obstacle?.reason ?? '-' },
+    { title: 'OBSTACLE', text: (snapshot) => snapshot.status?.obstacle?.reason ?? '-' },
     { title: 'AGE', text: age },
   ],
 };

@@ -115,7 +115,7 @@ test('list shows where each volume is, in every format', async () => {
   const show = async (format: string): Promise<string> => (await flockctl(['volume', 'list', '-o', format], { client })).out;
   assert.match(
     await show('table'),
-    /^NAME +SIZE +POOL +NODE +PHASE +WAITS FOR +MOUNTED AT +AGE\ndb +2Gi +local +node-1 +Published +- +\/srv\/db +\d+s\nweb /u,
+    /^NAME +SIZE +POOL +NODE +PHASE +OBSTACLE +MOUNTED AT +AGE\ndb +2Gi +local +node-1 +Published +- +\/srv\/db +\d+s\nweb /u,
   );
   assert.equal(await show('name'), 'volume.flock.dev/db\nvolume.flock.dev/web\n');
   const names = (list: { items: Volume[] }): string[] => list.items.map((volume) => volume.metadata.name);
@@ -157,7 +157,7 @@ test('show tells of one volume and its copies', async () => {
   await putVolume(client, 'db', { status: { obstacle: { reason: 'RecordBehind', message: 'records were rolled back' } } });
   const { out } = await flockctl(['volume', 'show', 'db'], { client });
   assert.match(out, /^Name: +db$/mu);
-  assert.match(out, /^Waits for: +RecordBehind: records were rolled back$/mu);
+  assert.match(out, /^Obstacle: +RecordBehind: records were rolled back$/mu);
   assert.match(out, /^Node: +node-1$/mu);
   assert.match(out, /^Copies:\n.*\n {2}c1 +node-1 +active +2\.00 GiB +4\.00 KiB/mu);
   assert.equal((parse((await flockctl(['volume', 'show', 'db', '-o', 'yaml'], { client })).out) as Volume).metadata.name, 'db');
@@ -167,7 +167,7 @@ test('a record cannot write on the terminal of who looks at it', async () => {
   const client = await cluster();
   await putVolume(client, 'db', { status: { obstacle: { reason: 'X', message: 'a\u001B]0;title\u0007b\nc' } } });
   const { out } = await flockctl(['volume', 'show', 'db'], { client });
-  assert.match(out, /^Waits for: +X: a \]0;title b c$/mu);
+  assert.match(out, /^Obstacle: +X: a \]0;title b c$/mu);
 });
 
 test('show tells what happened to the volume, as its recorder wrote it', async () => {

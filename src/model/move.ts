@@ -160,7 +160,7 @@ export const Moves: Kind<Move> = {
     { name: 'From', type: 'string', jsonPath: '.status.source.node' },
     { name: 'To', type: 'string', jsonPath: '.spec.target' },
     { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
-    { name: 'Blocked', type: 'string', jsonPath: '.status.obstacle.reason' },
+    { name: 'Obstacle', type: 'string', jsonPath: '.status.obstacle.reason' },
     { name: 'Round', type: 'integer', jsonPath: '.status.round' },
     { name: 'Done', type: 'string', jsonPath: '.status.incoming.bytesDone' },
     { name: 'Left', type: 'string', jsonPath: '.status.incoming.bytesLeft' },

@@ -56,7 +56,7 @@ export const Snapshots: Kind<Snapshot> = {
     { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
     { name: 'Node', type: 'string', jsonPath: '.status.node' },
     { name: 'Size', type: 'string', jsonPath: '.status.size' },
-    { name: 'Reason', type: 'string', jsonPath: '.status.obstacle.reason' },
+    { name: 'Obstacle', type: 'string', jsonPath: '.status.obstacle.reason' },
     { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
   ],
 };

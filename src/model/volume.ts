@@ -165,7 +165,7 @@ export const Volumes: Kind<Volume> = {
     { name: 'Pool', type: 'string', jsonPath: '.spec.pool' },
     { name: 'Node', type: 'string', jsonPath: '.spec.node' },
     { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
-    { name: 'Reason', type: 'string', jsonPath: '.status.obstacle.reason' },
+    { name: 'Obstacle', type: 'string', jsonPath: '.status.obstacle.reason' },
     { name: 'Epoch', type: 'integer', jsonPath: '.spec.epoch', priority: 1 },
     { name: 'Copy', type: 'string', jsonPath: '.spec.copy', priority: 1 },
     { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },

@@ -42,7 +42,7 @@ async function describe(context: Context, client: Client, move: Stored<Move>): P
       ['To', spec.target],
       ['Phase', phaseOf(move)],
       ['Doing', activityText(move)],
-      [status.ending ? 'Ended for' : 'Waits for', obstacleText(move) ?? undefined],
+      [status.ending ? 'Ended for' : 'Obstacle', obstacleText(move) ?? undefined],
       ['Source fenced', outgoing?.fencedAt],
       ['Limit', limitOf(spec.bandwidth)],
       ...incomingPairs(incoming),

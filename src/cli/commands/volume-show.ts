@@ -35,7 +35,7 @@ async function describe(context: Context, client: Client, volume: Stored<Volume>
     ...described([
       ['Name', volume.metadata.name],
       ['Phase', status.phase ?? 'Pending'],
-      ['Waits for', status.obstacle && `${status.obstacle.reason}: ${status.obstacle.message}`],
+      ['Obstacle', status.obstacle && `${status.obstacle.reason}: ${status.obstacle.message}`],
       ['Size', status.capacity === undefined ? spec.size : `${spec.size} (really ${bytesOf(status.capacity)})`],
       ['Content', filesystemOf(spec) ?? 'raw block device'],
       ['Pool', spec.pool],
@@ -62,5 +62,5 @@ function copyLines(volume: Stored<Volume>): string[] {
     harmless(copy.obstacle ? `${copy.obstacle.reason}: ${copy.obstacle.message}` : '-'),
   ]);
   if (copies.length === 0) return [];
-  return ['', 'Copies:', ...aligned([['ID', 'NODE', 'ROLE', 'SIZE', 'ALLOCATED', 'WAITS FOR'], ...copies]).map((row) => `  ${row}`)];
+  return ['', 'Copies:', ...aligned([['ID', 'NODE', 'ROLE', 'SIZE', 'ALLOCATED', 'OBSTACLE'], ...copies]).map((row) => `  ${row}`)];
 }
