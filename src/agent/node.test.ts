@@ -109,6 +109,59 @@ test('a repeated publish that is refused does not forget the mount that is there
   assert.equal(world.volume().status?.phase, 'Published');
 });
 
+test('what was unmounted without a word is published no more, but never what a kubelet staged, and nothing that is mounted', async () => {
+  const world = await placed();
+  const { publishing } = world.agent('node-1');
+  const { mounts } = world.machine('node-1');
+  const order = { volume: 'db', target: '/srv/db', readOnly: false };
+  await publishing.publish(order);
+  assert.deepEqual(await publishing.endUnmounted(), []);
+  mounts.delete('/srv/db');
+  assert.deepEqual(await publishing.endUnmounted(), [{ volume: 'db', targets: ['/srv/db'] }]);
+  assert.deepEqual([await publishing.published('db'), [...onNode1(world).copies.values()][0]?.device], [null, null]);
+  await publishing.publish({ ...order, staged: true });
+  mounts.delete('/srv/db');
+  assert.deepEqual(await publishing.endUnmounted(), []);
+  assert.deepEqual(
+    (await publishing.published('db'))?.publications.map(({ target }) => target),
+    ['/srv/db'],
+  );
+  await publishing.unpublish({ volume: 'db', target: '/srv/db' });
+  assert.equal(await publishing.published('db'), null);
+});
+
+test('of two mounts one that was unmounted without a word counts until the other is gone too, or its copy can be seen', async () => {
+  const world = await placed();
+  const { publishing, inventory } = world.agent('node-1');
+  const { mounts } = world.machine('node-1');
+  await world.publish('node-1');
+  await world.publish('node-1', '/srv/more');
+  mounts.delete('/srv/db');
+  assert.deepEqual(await publishing.endUnmounted(), []);
+  mounts.delete('/srv/more');
+  onNode1(world).gone = 'another mount';
+  inventory.touched('local');
+  assert.deepEqual(await publishing.endUnmounted(), []);
+  onNode1(world).gone = null;
+  inventory.touched('local');
+  assert.deepEqual(await publishing.endUnmounted(), [{ volume: 'db', targets: ['/srv/db', '/srv/more'] }]);
+});
+
+test('an unmount without a word that comes while the volume is being mounted anew does not end that mount', async () => {
+  const world = await placed();
+  const { publishing } = world.agent('node-1');
+  await world.publish('node-1');
+  world.machine('node-1').mounts.delete('/srv/db');
+  // Whoever of the two is first: the volume is in use afterwards.
+  await Promise.all([
+    publishing.endUnmounted(),
+    publishing.publish({ volume: 'db', target: '/srv/db', readOnly: false }),
+    publishing.endUnmounted(),
+  ]);
+  assert.ok(world.machine('node-1').mounts.has('/srv/db'));
+  assert.equal((await publishing.published('db'))?.publications.length, 1);
+});
+
 test('a path that something else is mounted on is refused, and the volume is not in use then', async () => {
   const world = await placed();
   world.machine('node-1').mounts.set('/srv/taken', { device: '/dev/elsewhere', readOnly: false });
