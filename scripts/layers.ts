@@ -14,8 +14,8 @@ const LAYERS: { folders: string[]; together?: true; pure?: true }[] = [
   { folders: ['pools'] },
   { folders: ['transfer'] },
   { folders: ['agent', 'controller'] },
-  { folders: ['csi', 'workload', 'kubernetes'], together: true },
-  { folders: ['cli', 'web'], together: true },
+  { folders: ['csi', 'kubernetes'], together: true },
+  { folders: ['cli'] },
   // Plays the shipped code; only scripts and tests use it.
   { folders: ['simulation'] },
 ];

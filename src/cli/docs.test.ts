@@ -114,13 +114,22 @@ test('only the README has a session: what nobody runs is not shown as one', () =
 
 // ---- commands, files, reasons ----------------------------------------------------------------------------------------------------
 
+const UNITS = globSync('systemd/*.service', { cwd: PACKAGE_ROOT });
+
 const commandsIn = (document: string): string[] =>
   [...blocksOf(document, 'sh').flatMap((block) => block.split('\n')), ...quotedIn(document)].filter((text) =>
     /^flockctl [a-z]/u.test(text),
   );
 
+/** What a unit starts. */
+const commandOf = (unit: string): string => /^ExecStart=\S+\/(flockctl .*)$/mu.exec(textOf(unit))?.[1] ?? '';
+
 test('every command in the documents exists, with its options', async () => {
-  const commands = DOCUMENTS.flatMap((document) => commandsIn(document).map((text) => ({ document, text })));
+  assert.equal(UNITS.length, 3);
+  const commands = [
+    ...DOCUMENTS.flatMap((document) => commandsIn(document).map((text) => ({ document, text }))),
+    ...UNITS.map((unit) => ({ document: unit, text: commandOf(unit) })),
+  ];
   assert.ok(commands.length > 5);
   for (const { document, text } of commands) {
     const words = text.split(' ').slice(1);
@@ -147,7 +156,7 @@ test('every file that the documents name is there', () => {
   const roots = ['', 'src', 'docs'].map((each) => join(PACKAGE_ROOT, each));
   const named = DOCUMENTS.flatMap((document) =>
     quotedIn(document)
-      .filter((quoted) => /^[a-z][\w-]*(\/[\w.-]+)*\/?$/u.test(quoted) && /\/$|\.(ts|md|svg|json)$/u.test(quoted) && quoted.includes('/'))
+      .filter((quoted) => /^[a-z][\w-]*(\/[\w.-]+)*\/?$/u.test(quoted) && /\/$|\.(ts|md|svg|json)$/u.test(quoted) && quoted.slice(0, -1).includes('/'))
       .map((file) => ({ document, file })),
   );
   assert.ok(named.length > 20);
@@ -156,6 +165,21 @@ test('every file that the documents name is there', () => {
       roots.some((root) => existsSync(join(root, file))),
       `${document}: ${file} is not there`,
     );
+});
+
+const folders = readdirSync(join(PACKAGE_ROOT, 'src'), { withFileTypes: true }).flatMap((entry) =>
+  entry.isDirectory() ? [entry.name] : [],
+);
+
+test('every folder of the source is told of in ARCHITECTURE.md, and no other', () => {
+  const told = [...textOf('ARCHITECTURE.md').matchAll(/^\*\*`src\/([a-z]+)\/`\*\*/gmu)].map(([, folder]) => folder);
+  assert.deepEqual(told.toSorted(), folders.toSorted());
+});
+
+test('the layers in CONTRIBUTING.md are the folders of the source', () => {
+  const rule = /Dependencies point downwards only: ([^.]*)\./u.exec(textOf('CONTRIBUTING.md'))?.[1] ?? '';
+  const layers = rule.split(/[\s←,]+/u).filter(Boolean);
+  assert.deepEqual(layers.toSorted(), folders.filter((folder) => folder !== 'testing').toSorted());
 });
 
 test('every reason and phase that the documents name is in the source', () => {
