@@ -19,6 +19,7 @@ export interface Mutation {
 }
 
 const COPIES = 'src/decide/copies.ts';
+const SERVED = 'src/decide/publishing.ts';
 const MOVES = 'src/decide/moves.ts';
 const PUBLISHING = 'src/agent/publishing.ts';
 const CONTROLLER = 'src/controller/moves.ts';
@@ -53,11 +54,11 @@ export const MUTATIONS: readonly Mutation[] = [
     rule: ONE_WRITABLE,
     patches: [
       {
-        file: COPIES,
+        file: SERVED,
         search: "  if (role !== 'active')\n    return {\n      reason: 'NotActive',",
         replace: "  if (role === 'standby')\n    return {\n      reason: 'NotActive',",
       },
-      { file: COPIES, search: '  return whyMoving(seen, volume) ?? ', replace: '  return ' },
+      { file: SERVED, search: '  return whyMoving(seen, volume) ?? ', replace: '  return ' },
     ],
   },
   {
@@ -77,9 +78,9 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'serve a copy that is ahead of its record',
     rule: ONE_WRITABLE,
     patches: [
-      { file: COPIES, search: '  if (copy.label.epoch > epoch)\n', replace: '  if (copy.label.epoch > epoch + 1000)\n' },
-      { file: COPIES, search: '  if (epoch > (volume.spec.epoch ?? 0))\n', replace: '  if (epoch > (volume.spec.epoch ?? 0) + 1000)\n' },
-      { file: COPIES, search: '  if (epoch !== volume.spec.epoch)\n', replace: '  if (epoch < (volume.spec.epoch ?? 0))\n' },
+      { file: COPIES, search: '  if (copy.label.epoch > epoch) return', replace: '  if (copy.label.epoch > epoch + 1000) return' },
+      { file: SERVED, search: '  if (epoch > (volume.spec.epoch ?? 0))\n', replace: '  if (epoch > (volume.spec.epoch ?? 0) + 1000)\n' },
+      { file: SERVED, search: '  if (epoch !== volume.spec.epoch)\n', replace: '  if (epoch < (volume.spec.epoch ?? 0))\n' },
     ],
   },
   {
@@ -163,8 +164,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: COPIES,
-        search: "return keeper?.status?.release ? { step: 'remove', copy: copy.id } : null;",
-        replace: "return { step: 'remove', copy: copy.id };",
+        search: '  if (!keeper?.status?.release) return null;\n',
+        replace: '',
       },
     ],
   },
@@ -219,8 +220,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: COPIES,
-        search: 'return entry.created ? lost(id) : first(id, entry, volume);',
-        replace: 'return first(id, entry, volume);',
+        search: 'return entry.created ? lost(id) : first(seen, volume, { id, entry });',
+        replace: 'return first(seen, volume, { id, entry });',
       },
     ],
   },
@@ -302,8 +303,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: COPIES,
-        search: '.filter((point) => !isPointNeeded(seen, point))',
-        replace: '.filter((point) => !isPointNeeded(seen, point) && false)',
+        search: '.filter((point) => !isPointNeeded(seen, copy, point))',
+        replace: '.filter((point) => !isPointNeeded(seen, copy, point) && false)',
       },
     ],
   },
@@ -324,8 +325,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: 'src/agent/node-report.ts',
-        search: 'lastTransitionTime: before?.status === condition.status ? before.lastTransitionTime : timestamp(clock)',
-        replace: "lastTransitionTime: before?.status === 'Unknown' ? before.lastTransitionTime : timestamp(clock)",
+        search: 'lastTransitionTime: before?.status === condition.status ? before.lastTransitionTime : timestamp(this.#parts.clock)',
+        replace: "lastTransitionTime: before?.status === 'Unknown' ? before.lastTransitionTime : timestamp(this.#parts.clock)",
       },
     ],
   },
@@ -447,7 +448,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: '        void tell;',
       },
     ],
-    test: 'src/agent/events.test.ts',
+    test: 'src/simulation/simulation.test.ts',
   },
   {
     name: 'round a size down',
@@ -519,7 +520,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: "  return record === undefined || uid === '';",
       },
     ],
-    test: 'src/cli/revoked.test.ts',
+    test: 'src/cli/refusals.engine.test.ts',
   },
   {
     name: 'place a volume that has its place',
@@ -538,7 +539,7 @@ export const MUTATIONS: readonly Mutation[] = [
     rule: PLACEMENT,
     patches: [
       {
-        file: COPIES,
+        file: SERVED,
         search: "  if (volume.spec.node !== node)\n    return {\n      reason: 'OtherNode',",
         replace: "  if (volume.spec.node === '')\n    return {\n      reason: 'OtherNode',",
       },

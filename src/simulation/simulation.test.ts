@@ -21,8 +21,8 @@ test('another seed gives another history', async () => {
 });
 
 /** A calm world with a volume on a node, and what the record says of its copy. */
-async function withVolume(): Promise<{ world: World; volume: () => Volume | undefined }> {
-  const world = new World(1, null);
+async function withVolume(tell: ((line: string) => void) | null = null): Promise<{ world: World; volume: () => Volume | undefined }> {
+  const world = new World(1, tell);
   world.deaths.calm = true;
   await world.pass(20_000);
   const spec = { size: '8Mi', node: 'node-1' };
@@ -66,4 +66,14 @@ test('a point that was frozen while its move ended is released without anything 
   await world.pass(60_000);
   assert.deepEqual([...copy.points.keys()], []);
   assert.equal(world.rules.breach, null);
+});
+
+test('what an agent cannot do is told of by an event, with the reason', async () => {
+  const lines: string[] = [];
+  const { world } = await withVolume((line) => void lines.push(line));
+  const { disk } = world.machine('node-1');
+  disk.capacity = 0n;
+  world.server.registry.patch(Volumes, 'db', { spec: { size: '16Mi' } });
+  await world.pass(5_000);
+  assert.ok(lines.some((line) => /tells of db \(Warning GrowFailed\): .*room/u.test(line)));
 });
