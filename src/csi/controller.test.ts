@@ -315,7 +315,7 @@ test('parameters and claim are in the record', async (t) => {
       copy: undefined,
     },
   );
-  assert.deepEqual(metadata?.annotations, { 'flock.dev/claim': 'shop/data' });
+  assert.deepEqual(metadata?.annotations, { 'flock.dev/refused-by': '', 'flock.dev/claim': 'shop/data' });
 });
 
 const NAMES: [string, RegExp][] = [
@@ -455,7 +455,7 @@ test('a volume that has no room to grow keeps its size, in the record too', asyn
   await refused(
     d.controller.controllerExpandVolume({ volumeId: 'x', capacityRange: sized(20n * GIBI) }),
     status.RESOURCE_EXHAUSTED,
-    /cannot grow: pool local of node node-1/u,
+    /cannot grow to 20.0 GiB: pool local of node node-1/u,
   );
   assert.equal(d.world.volumes()[0]?.spec.size, String(GIBI));
 });

@@ -8,13 +8,18 @@ import { servedCopy, type Why } from './observed.ts';
 export function whyNotGrow(volume: Volume, wanted: bigint, node: { name: string; record: StorageNode | null }): Why | null {
   const { metadata, spec } = volume;
   const size = servedCopy(volume)?.size;
-  const pool = node.record?.status?.pools?.[spec.pool ?? ''];
-  if (size === undefined || pool?.free === undefined) return null;
-  const more = roundUp(wanted, BigInt(pool.unit ?? 1)) - BigInt(size);
-  const free = BigInt(pool.free);
-  if (more <= free) return null;
+  const pool = poolOf(node.record, spec.pool);
+  if (size === undefined || !pool) return null;
+  const more = roundUp(wanted, pool.unit) - BigInt(size);
+  if (more <= pool.free) return null;
   return {
     reason: 'NoSpace',
-    message: `volume ${metadata.name} cannot grow to ${humanBytes(wanted)}: pool ${spec.pool} of node ${node.name} has room for ${humanBytes(free)}, ${humanBytes(more)} more are needed; free some, or move it to a node with more room: flockctl move ${metadata.name} --to NODE`,
+    message: `volume ${metadata.name} cannot grow to ${humanBytes(wanted)}: pool ${spec.pool} of node ${node.name} has room for ${humanBytes(pool.free)}, ${humanBytes(more)} more are needed; free some, or move it to a node with more room: flockctl move ${metadata.name} --to NODE`,
   };
+}
+
+/** null: its room is not known, or has no limit. */
+function poolOf(node: StorageNode | null, name = ''): { free: bigint; unit: bigint } | null {
+  const { free, unit = 1 } = node?.status?.pools?.[name] ?? {};
+  return free === undefined ? null : { free: BigInt(free), unit: BigInt(unit) };
 }

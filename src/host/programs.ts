@@ -8,7 +8,7 @@ interface Programs {
 }
 
 export const PROGRAMS_OF: { [F in Filesystem]: Programs } = {
-  ext4: { programs: ['mkfs.ext4', 'resize2fs', 'e2fsck'], debian: 'e2fsprogs' },
+  ext4: { programs: ['mkfs.ext4', 'resize2fs'], debian: 'e2fsprogs' },
   xfs: { programs: ['mkfs.xfs', 'xfs_growfs'], debian: 'xfsprogs' },
   btrfs: { programs: ['mkfs.btrfs', 'btrfs'], debian: 'btrfs-progs' },
 };
@@ -17,7 +17,7 @@ const OTHERS: readonly Programs[] = [
   { programs: ['blkid', 'wipefs'], debian: 'util-linux' },
   { programs: ['losetup', 'mount', 'umount'], debian: 'mount' },
   { programs: ['xfs_admin', 'xfs_repair'], debian: 'xfsprogs' },
-  { programs: ['tune2fs'], debian: 'e2fsprogs' },
+  { programs: ['tune2fs', 'e2fsck'], debian: 'e2fsprogs' },
   { programs: ['btrfstune'], debian: 'btrfs-progs' },
 ];
 

@@ -75,19 +75,23 @@ type Ended = { capacity: string; obstacle: Obstacle | undefined; isIdle: boolean
 function judged(before: Stored<Volume>, seen: Stored<Volume>, wanted: bigint): Ended | null {
   const copy = servedCopy(seen);
   const asked = parseSize(seen.spec.size);
-  if (copy?.size !== undefined && BigInt(copy.size) >= wanted) return isOfLargerOrder(copy, asked <= wanted) ? null : endOf(seen, copy);
+  if (BigInt(copy?.size ?? 0) >= wanted) return isOfLargerOrder(copy, asked <= wanted) ? null : endOf(seen, copy);
   if (asked < wanted) throw new FlockError('Conflict', `somebody took the growth back: ${seen.spec.size} are asked for now`);
-  const obstacle = copy?.obstacle;
-  // What an earlier order was refused for may still stand there.
-  const isNew = obstacle?.message !== servedCopy(before)?.obstacle?.message;
-  return isNew && obstacle?.reason === 'NoSpace' ? { refusal: obstacle.message } : null;
+  return refusalOf(copy, servedCopy(before));
+}
+
+/** What an earlier order was refused for may still stand there. */
+function refusalOf(now: CopyStatus | undefined, before: CopyStatus | undefined): { refusal: string } | null {
+  const obstacle = now?.obstacle;
+  if (obstacle?.reason !== 'NoSpace' || obstacle.message === before?.obstacle?.message) return null;
+  return { refusal: obstacle.message };
 }
 
 /** An order that was taken back leaves its refusal behind until the agent looks again. */
-const isOfLargerOrder = ({ obstacle }: CopyStatus, takenBack: boolean): boolean => takenBack && obstacle?.reason === 'NoSpace';
+const isOfLargerOrder = (copy: CopyStatus | undefined, takenBack: boolean): boolean => takenBack && copy?.obstacle?.reason === 'NoSpace';
 
 /** The agent reports the size together with what kept the filesystem from growing. */
-const endOf = ({ spec }: Volume, { size = '0', obstacle, formatted, published = [] }: CopyStatus): Ended => ({
+const endOf = ({ spec }: Volume, { size = '0', obstacle, formatted, published = [] }: Partial<CopyStatus> = {}): Ended => ({
   capacity: size,
   obstacle,
   isIdle: filesystemOf(spec) !== null && formatted === true && published.length === 0,
