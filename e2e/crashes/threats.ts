@@ -49,28 +49,35 @@ export class Visits implements Threats {
 }
 
 /** So often in one story, at most: then everybody is left alone until its end. */
-const MOST = 8;
+const MOST = 24;
 /** ms; about as long as a process needs to start and a move to end. */
-const SOON = { least: 300, most: 8_000 };
+const SOON = { least: 300, most: 6_000 };
+/** A point is one of the next so many of its list. */
+const NEAR = 10;
 
 export class Chances implements Threats {
   readonly #chance: Chance;
   #deaths = 0;
+  /** Where in the lists a story is about now. */
+  readonly #at: { [R in Role]: number };
 
   constructor(chance: Chance) {
     this.#chance = chance;
+    this.#at = { source: chance.below(NEAR), target: chance.below(NEAR), controller: chance.below(NEAR) };
   }
 
   next(role: Role | 'server'): Threat | null {
     if (this.#deaths >= MOST) return null;
     const afterMs = Math.round(this.#chance.between(SOON.least, SOON.most));
     if (role === 'server') return this.#chance.happens(0.2) ? { afterMs } : null;
-    const at = this.#chance.pick(POINTS[role]);
-    return at === null || this.#chance.happens(0.3) ? { afterMs } : { at };
+    const points = POINTS[role];
+    const at = points[(this.#at[role] + this.#chance.below(NEAR)) % points.length];
+    return at === undefined || this.#chance.happens(0.4) ? { afterMs } : { at };
   }
 
-  done(): void {
+  done(role: Role | 'server', threat: Threat): void {
     this.#deaths += 1;
+    if (role !== 'server' && 'at' in threat) this.#at[role] = POINTS[role].indexOf(threat.at) + 1;
   }
 
   passed(): void {}
