@@ -101,6 +101,8 @@ export class NodeReport {
       canMount: facts.canMount,
       pools,
       ...(address ? { transfer: address } : {}),
+      // The controller's.
+      ...(record.status?.drain ? { drain: record.status.drain } : {}),
       conditions: [
         ...(record.status?.conditions ?? []).filter(({ type }) => type !== 'Ready' && type !== UNREACHED),
         this.#condition(record, { type: 'Ready', ...readiness(this.#parts.node, ready, obstacle) }),

@@ -11,6 +11,7 @@ import { moveLimit } from './commands/move-limit.ts';
 import { moveList } from './commands/move-list.ts';
 import { moveShow } from './commands/move-show.ts';
 import { moveStart, START_EXAMPLES } from './commands/move-start.ts';
+import { nodeDrain } from './commands/node-drain.ts';
 import { nodeList } from './commands/node-list.ts';
 import { nodeShow } from './commands/node-show.ts';
 import { serverCommand } from './commands/server.ts';
@@ -73,7 +74,7 @@ function programFor(context: Context): Command {
         snapshotDelete(context),
       ]),
     )
-    .addCommand(group('node', 'show nodes and their pools', [nodeList(context), nodeShow(context)]))
+    .addCommand(group('node', 'show nodes and their pools, and empty them', [nodeList(context), nodeShow(context), nodeDrain(context)]))
     .addCommand(upCommand(context))
     .addCommand(downCommand(context))
     .addCommand(demoCommand(context))

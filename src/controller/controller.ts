@@ -17,6 +17,7 @@ import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
 import { Leases, type Lease } from '../model/system.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
 import type { ControllerMetrics } from './metrics.ts';
+import { DrainController } from './drain.ts';
 import { MoveController } from './moves.ts';
 import { NodeController } from './nodes.ts';
 import type { Again, ControllerPorts } from './ports.ts';
@@ -42,7 +43,7 @@ export async function runControllers(options: ControllerOptions, signal: AbortSi
   await controllers.run(signal);
 }
 
-type Queues = { [of in 'volumes' | 'moves' | 'nodes' | 'snapshots']: WorkQueue };
+type Queues = { [of in 'volumes' | 'moves' | 'nodes' | 'snapshots' | 'drains']: WorkQueue };
 
 class Controllers {
   readonly #options: ControllerOptions;
@@ -96,6 +97,7 @@ class Controllers {
     const volumes = new VolumeController(ports);
     const moves = new MoveController(ports);
     const snapshots = new SnapshotController(ports);
+    const drains = new DrainController(ports);
     const nodes = new NodeController(ports, { lease: (node) => this.#leases.get(nodeLease(node), SYSTEM_NAMESPACE) });
     const queue = (name: string, workers: number, work: (key: string) => Promise<Again>): WorkQueue =>
       workQueue({ work, workers, clock, random, log, onDepth: (depth) => metrics.queueDepth.set({ queue: name }, depth) });
@@ -105,6 +107,8 @@ class Controllers {
       moves: queue('moves', 1, (key) => moves.reconcile(key)),
       nodes: queue('nodes', 1, (key) => nodes.reconcile(key)),
       snapshots: queue('snapshots', 2, (key) => snapshots.reconcile(key)),
+      // One worker: each move finds the room that the last one left.
+      drains: queue('drains', 1, (key) => drains.reconcile(key)),
     };
   }
 
@@ -115,6 +119,7 @@ class Controllers {
       this.#queues?.volumes.add(name);
       this.#addMovesOf(name);
       this.#addSnapshotsOf(name);
+      this.#addDrains();
     });
     this.#snapshots.onChange((name) => this.#snapshotChanged(name));
     this.#moves.onChange((name, move, previous) => {
@@ -124,11 +129,13 @@ class Controllers {
       // A retained source ends when a later move uses it.
       this.#addMovesOf(volume);
       if (copies(previous) && !copies(move)) this.#addWaiting();
+      this.#addDrains();
     });
     this.#nodes.onChange((name) => {
       this.#queues?.nodes.add(name);
       this.#addWaiting();
       this.#addAllOf(name);
+      this.#addDrains();
     });
     this.#leases.onChange((key) => {
       const node = nodeOfLease(key.slice(key.indexOf('/') + 1));
@@ -147,6 +154,11 @@ class Controllers {
   #snapshotChanged(name: string): void {
     this.#queues?.snapshots.add(name);
     for (const volume of this.#volumes.list()) if (sourceSnapshot(volume) === name) this.#queues?.volumes.add(volume.metadata.name);
+  }
+
+  /** Whatever changed may give room, or be the last volume. */
+  #addDrains(): void {
+    for (const { metadata, spec, status } of this.#nodes.list()) if (spec?.drain || status?.drain) this.#queues?.drains.add(metadata.name);
   }
 
   #addMovesOf(volume: string): void {
@@ -172,6 +184,7 @@ class Controllers {
     for (const { metadata } of this.#moves.list()) this.#queues?.moves.add(metadata.name);
     for (const { metadata } of this.#nodes.list()) this.#queues?.nodes.add(metadata.name);
     for (const { metadata } of this.#snapshots.list()) this.#queues?.snapshots.add(metadata.name);
+    this.#addDrains();
   }
 }
 

@@ -1,9 +1,10 @@
 // Where a volume may lie: one judgement for new volumes and for the targets of moves. Pure.
 import type { Stored } from '../model/meta.ts';
+import type { Move } from '../model/move.ts';
 import { humanBytes, parseSize } from '../model/quantity.ts';
 import type { PoolStatus, StorageNode } from '../model/storage-node.ts';
 import type { Filesystem, Volume } from '../model/volume.ts';
-import { copiesOf, isDeleting, isReady, servedCopy, type Why } from './observed.ts';
+import { copiesOf, isDeleting, isReady, phaseOf, servedCopy, type Why } from './observed.ts';
 
 export interface Need {
   pool: string;
@@ -34,6 +35,7 @@ export function whyNot(name: string, node: StorageNode | null, need: Need): Why 
 function refusalOf(node: StorageNode, need: Need): Refusal | null {
   if (isDeleting(node)) return refusal('NodeRemoved', (who) => `${who} is being removed; choose another node`);
   if (!isReady(node)) return refusal('NodeNotReady', (who) => `the agent of ${who} does not answer; start it, or choose another node`);
+  if (node.spec?.drain) return refusal('NodeDrained', (who) => `${who} is being drained; choose another node`);
   if (node.spec?.unschedulable) return refusal('NodeUnschedulable', (who) => `${who} takes no new volumes (spec.unschedulable)`);
   return refusalOfPool(node, need) ?? refusalOfFilesystem(node, need.filesystem);
 }
@@ -131,8 +133,13 @@ interface Promised {
  * The nodes with what their pools have promised taken off their room. A copy that its node refused for lack of room promises nothing: it
  * would keep others out for which there is room.
  */
-export function lessPromised(nodes: readonly Stored<StorageNode>[], volumes: readonly Volume[]): Stored<StorageNode>[] {
-  const promised = Map.groupBy(volumes.flatMap(promisedOf), ({ node, pool }) => `${node}/${pool}`);
+export function lessPromised(
+  nodes: readonly Stored<StorageNode>[],
+  volumes: readonly Stored<Volume>[],
+  moves: readonly Stored<Move>[] = [],
+): Stored<StorageNode>[] {
+  const all = [...volumes.flatMap(promisedOf), ...moves.flatMap((move) => promisedByMove(move, volumes))];
+  const promised = Map.groupBy(all, ({ node, pool }) => `${node}/${pool}`);
   return nodes.map((node) => {
     const pools = Object.entries(node.status?.pools ?? {}).map(([name, pool]) => {
       const taken = (promised.get(`${node.metadata.name}/${name}`) ?? []).reduce((sum, { size }) => sum + size, 0n);
@@ -163,4 +170,11 @@ function promisedOf(volume: Volume): Promised[] {
       size: id === copy ? parseSize(size) : BigInt(served?.size ?? 0),
     })),
   ];
+}
+
+/** One that is not accepted yet has nothing on its target that would be counted. */
+function promisedByMove(move: Stored<Move>, volumes: readonly Stored<Volume>[]): Promised[] {
+  const volume = volumes.find(({ metadata }) => metadata.name === move.spec.volume);
+  if (!volume || phaseOf(move) !== 'Pending') return [];
+  return [{ node: move.spec.target, pool: volume.spec.pool ?? '', size: BigInt(servedCopy(volume)?.size ?? 0) }];
 }

@@ -46,8 +46,13 @@ export type PoolStatus = Static<typeof PoolStatus>;
 
 export const StorageNodeSpec = Type.Object({
   unschedulable: Type.Optional(Type.Boolean({ description: 'No new volumes and no moves to this node.' })),
+  drain: Type.Optional(Type.Boolean({ description: 'Its volumes are moved to other nodes; nothing new comes here meanwhile.' })),
 });
 export type StorageNodeSpec = Static<typeof StorageNodeSpec>;
+
+/** How far a drain is: volumes that still depend on this node, and how many of them are on their way. */
+export const Drain = Type.Object({ left: Type.Integer(), moving: Type.Integer(), message: Type.String() });
+export type Drain = Static<typeof Drain>;
 
 export const StorageNodeStatus = Type.Object({
   /** Stable with the node's disks, whatever the machine is called. */
@@ -64,6 +69,8 @@ export const StorageNodeStatus = Type.Object({
   canMount: Type.Optional(Type.Boolean()),
   pools: Type.Optional(Type.Record(Type.String(), PoolStatus)),
   conditions: Type.Optional(Type.Array(Condition)),
+  /** The controller's, while it is drained. */
+  drain: Type.Optional(Drain),
 });
 export type StorageNodeStatus = Static<typeof StorageNodeStatus>;
 

@@ -35,7 +35,8 @@ async function describe(context: Context, client: Client, node: Stored<StorageNo
     ...described([
       ['Name', node.metadata.name],
       ['Ready', readiness(status)],
-      ['Takes volumes', node.spec?.unschedulable ? 'no (spec.unschedulable)' : 'yes'],
+      ['Takes volumes', takes(node)],
+      ['Drain', drainOf(node)],
       ['Node id', status.nodeId],
       ['Agent', status.agentVersion],
       ['Kernel', status.kernel],
@@ -49,6 +50,17 @@ async function describe(context: Context, client: Client, node: Stored<StorageNo
     ...(await damageLines(client, status.pools ?? {})),
     ...(await eventLines(client, node, now)),
   ];
+}
+
+function takes({ spec }: StorageNode): string {
+  if (spec?.drain) return 'no (spec.drain)';
+  return spec?.unschedulable ? 'no (spec.unschedulable)' : 'yes';
+}
+
+function drainOf({ status }: StorageNode): string | undefined {
+  const { left, moving, message } = status?.drain ?? {};
+  if (left === undefined) return undefined;
+  return left === 0 ? `done: ${message}` : `${left} volumes left, ${moving} on their way: ${message}`;
 }
 
 function readiness({ conditions }: StorageNodeStatus): string | undefined {
