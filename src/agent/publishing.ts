@@ -168,7 +168,7 @@ export class Publishing {
     for (const copy of new Set(this.#publications.ofVolume(volume).map((each) => each.copy))) {
       const local = seen.find(({ found }) => found.name === copy);
       if (!local || !(await this.#isUnused(local))) continue;
-      for (const { target } of [...this.#publications.of(copy)]) {
+      for (const { target } of this.#publications.of(copy)) {
         await this.#publications.remove(copy, target);
         ended.push(target);
       }
