@@ -6,7 +6,7 @@ import type { CopyLabel } from '../model/label.ts';
 import type { Stored } from '../model/meta.ts';
 import { MOVE_PHASES, type Move, type MovePhase } from '../model/move.ts';
 import { commitPoint, roundPoint } from '../model/points.ts';
-import { COPY_ROLES, type Volume } from '../model/volume.ts';
+import { COPY_ROLES, type CopyStatus, type Volume } from '../model/volume.ts';
 import { VOLUME_UID } from '../testing/labels.ts';
 import {
   aMove,
@@ -33,6 +33,10 @@ const table = (about: string, cases: Case[]): void => {
 
 const blocked = (copy: string, reason: string, message: string): CopyStep => ({ step: 'blocked', copy, why: { reason, message } });
 const remove = (copy: string): CopyStep => ({ step: 'remove', copy });
+
+/** Its node had no room: no node is named until that node says what it made. */
+const withdrawn = (copies: { [copy: string]: CopyStatus }): Stored<Volume> =>
+  aVolume({ spec: { node: undefined, copy: undefined, epoch: 2 } as object, copies });
 
 const arriving = anEntry({ node: 'node-2', role: 'incoming' });
 /** Before the commit, the target's copy ordered or being filled. */
@@ -76,6 +80,16 @@ table('recorded, not on the disk', [
     [{ step: 'create', copy: TARGET_COPY, pool: 'local', epoch: 1, size: BigInt(GIBI), role: 'incoming', moveUid: MOVE_UID }],
   ],
   ['an order without a move is void', atTarget(null, { volume: ordered() }), [{ step: 'dropEntry', copy: TARGET_COPY }]],
+  [
+    'an order that was taken back because there was no room is void',
+    copiesSeen('node-1', { volume: withdrawn({ [SOURCE_COPY]: { node: 'node-1', pool: 'local', role: 'ordered' } }) }),
+    [{ step: 'dropEntry', copy: SOURCE_COPY }],
+  ],
+  [
+    'one that was made all the same stays, and the controller hears of it',
+    copiesSeen('node-1', { volume: withdrawn({ [SOURCE_COPY]: anEntry() }), copies: [onDisk()] }),
+    [],
+  ],
   [
     'an order is void once the move is taken back',
     atTarget(null, { volume: ordered(), ...during('Cancelling') }),
