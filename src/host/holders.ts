@@ -15,7 +15,7 @@ async function pids(): Promise<string[]> {
 }
 
 /** `process 7 (postgres)`; of whoever asks it says so, for that is for us to end and not for a person. */
-async function named(pid: string): Promise<string> {
+export async function namedProcess(pid: string): Promise<string> {
   const whose = pid === String(process.pid) ? ', which asks this' : '';
   return `process ${pid} (${await programOf(pid)}${whose})`;
 }
@@ -88,7 +88,7 @@ async function usersOfFilesystem(device: string): Promise<string[]> {
     const fds = await orNothing(readdir(`/proc/${pid}/fd`), []);
     const places = ['cwd', 'root', ...fds.map((fd) => `fd/${fd}`)];
     const on = await Promise.all(places.map(async (place) => (await orNothing(stat(`/proc/${pid}/${place}`), null))?.dev === rdev));
-    if (on.includes(true)) found.push(await named(pid));
+    if (on.includes(true)) found.push(await namedProcess(pid));
   }
   return found;
 }
@@ -106,7 +106,7 @@ async function mountsEverywhere(device: string): Promise<string[]> {
     const mounts = parseMounts(await orNothing(readFile(`/proc/${pid}/mountinfo`, 'utf8'), ''));
     const ours = mounts.filter((mount: Mount) => mount.number === number || mount.source === device);
     // Whose namespace is ours too is told by nobody's name: any of our processes has it.
-    const whose = namespace === own ? '' : ` for ${await named(pid)}`;
+    const whose = namespace === own ? '' : ` for ${await namedProcess(pid)}`;
     for (const mount of ours) found.push(`mounted at ${mount.target}${whose}`);
   }
   return found;
@@ -122,7 +122,7 @@ async function openers(device: string): Promise<string[]> {
   const found: string[] = [];
   for (const pid of await pids()) {
     const opened = (await descriptors(pid)).some(({ target }) => target === device);
-    if (opened) found.push(`${OPENED} ${await named(pid)}`);
+    if (opened) found.push(`${OPENED} ${await namedProcess(pid)}`);
   }
   return found;
 }
@@ -135,7 +135,7 @@ export async function usersOf(path: string, but?: number): Promise<string[]> {
     if (pid === String(but)) continue;
     const places = await Promise.all(['cwd', 'root', 'exe'].map((name) => orNothing(readlink(`/proc/${pid}/${name}`), '')));
     const opened = (await descriptors(pid)).map(({ target }) => target);
-    if ([...places, ...opened].some(within)) found.push(await named(pid));
+    if ([...places, ...opened].some(within)) found.push(await namedProcess(pid));
   }
   return found;
 }
@@ -147,7 +147,7 @@ export async function writersOf(file: string, but?: number): Promise<string[]> {
   for (const pid of await pids()) {
     if (pid === String(but)) continue;
     for (const { fd, target } of await descriptors(pid)) {
-      if (basename(target) === basename(file) && (await writes(pid, fd, wanted))) found.push(await named(pid));
+      if (basename(target) === basename(file) && (await writes(pid, fd, wanted))) found.push(await namedProcess(pid));
     }
   }
   return found;

@@ -271,7 +271,12 @@ export function attributesOf(fd: number): string[] {
 export function attributeOf(fd: number, name: string): Buffer | null {
   const length = calls().getxattr(pathOf(fd), bytesOf(name), value, value.length);
   if (length < 0 && koffi.errno() === koffi.os.errno['ENODATA']) return null;
-  return Buffer.from(value.subarray(0, proven(() => `reading the extended attribute ${readable(name)}`, length)));
+  return Buffer.from(
+    value.subarray(
+      0,
+      proven(() => `reading the extended attribute ${readable(name)}`, length),
+    ),
+  );
 }
 
 export function setAttributeOf(fd: number, name: string, bytes: Buffer): void {

@@ -7,20 +7,57 @@ import { POOL_NAME_PATTERN, printable } from '../model/names.ts';
 import { parseQuantity, QUANTITY_PATTERN } from '../model/quantity.ts';
 import { POOL_TYPES } from '../model/storage-node.ts';
 
-const PoolConfiguration = Type.Object(
-  {
-    name: Type.String({ pattern: POOL_NAME_PATTERN, maxLength: 63 }),
-    type: Type.Enum([...POOL_TYPES]),
-    /** Folder of an image pool, absolute. */
-    path: Type.String({ pattern: '^/' }),
-    /** Kept free: a quantity, or a percentage of the filesystem. Default 5%. */
-    reserve: Type.Optional(Type.String({ maxLength: 40 })),
-    /** Makes files thin, and lets their sizes add up to so many times the room. */
-    overcommit: Type.Optional(Type.Union([Type.Number({ minimum: 1, maximum: 1000 }), Type.Literal('unlimited')])),
-  },
-  { additionalProperties: false },
+const NAMED = { name: Type.String({ pattern: POOL_NAME_PATTERN, maxLength: 63 }) };
+/** Kept free: a quantity, or a percentage of what is underneath. Default 5%. */
+const RESERVE = { reserve: Type.Optional(Type.String({ maxLength: 40 })) };
+/** Makes copies thin, and lets their sizes add up to so many times the room. */
+const OVERCOMMIT = { overcommit: Type.Optional(Type.Union([Type.Number({ minimum: 1, maximum: 1000 }), Type.Literal('unlimited')])) };
+const LVM_NAME = Type.String({ pattern: '^[a-zA-Z0-9_+][a-zA-Z0-9_+.-]*$', maxLength: 63 });
+/** Whose LVM is called: the machine's own, from within a container that sees its processes, or the one beside the agent. Default image. */
+const TOOLS = { tools: Type.Optional(Type.Enum(['host', 'image'])) };
+const STRICT = { additionalProperties: false };
+
+/** Folder of an image or directory pool, absolute. */
+const ImageConfiguration = Type.Object(
+  { ...NAMED, type: Type.Literal('image'), path: Type.String({ pattern: '^/' }), ...RESERVE, ...OVERCOMMIT },
+  STRICT,
 );
-export type PoolConfiguration = Static<typeof PoolConfiguration>;
+
+const LvmConfiguration = Type.Object(
+  {
+    ...NAMED,
+    type: Type.Literal('lvm'),
+    volumeGroup: LVM_NAME,
+    ...RESERVE,
+    /** Room of a move's point on a copy: a quantity, or a percentage of the copy. Default 20%. */
+    snapshotReserve: Type.Optional(Type.String({ maxLength: 40 })),
+    /** How the extents of a copy lie. */
+    lvcreateOptions: Type.Optional(
+      Type.Array(Type.String({ pattern: '^--(stripes=[1-9][0-9]?|stripesize=[1-9][0-9]{0,3}k|type=(linear|striped|raid1)|mirrors=1)$' })),
+    ),
+    ...TOOLS,
+  },
+  STRICT,
+);
+
+const LvmThinConfiguration = Type.Object(
+  {
+    ...NAMED,
+    type: Type.Literal('lvm-thin'),
+    volumeGroup: LVM_NAME,
+    thinPool: LVM_NAME,
+    ...RESERVE,
+    ...OVERCOMMIT,
+    /** The thin pool grows by this much, of the room of its volume group, when it is four fifths full: a quantity, or a percentage of it. */
+    autoextend: Type.Optional(Type.String({ maxLength: 40 })),
+    ...TOOLS,
+  },
+  STRICT,
+);
+
+/** By type. */
+const KNOWN = { image: ImageConfiguration, lvm: LvmConfiguration, 'lvm-thin': LvmThinConfiguration };
+export type PoolConfiguration = Static<typeof ImageConfiguration> | Static<typeof LvmConfiguration> | Static<typeof LvmThinConfiguration>;
 
 const PERCENT = /^[0-9]{1,2}(\.[0-9]{1,3})?%$/u;
 
@@ -51,14 +88,15 @@ function listIn(text: string): unknown[] {
 
 /** One pool of the file. `where` names it in messages. */
 function checkedPool(value: unknown, where: string): PoolConfiguration {
-  checkType(value, where);
-  if (!Value.Check(PoolConfiguration, value)) {
-    const [first] = Value.Errors(PoolConfiguration, value);
+  const schema = schemaOf(value, where);
+  if (!Value.Check(schema, value)) {
+    const [first] = Value.Errors(schema, value);
     throw new Invalid(
       `${where}${(first?.instancePath ?? '').replaceAll('/', '.')}: ${first?.message ?? 'is not valid'}${givenIn(first?.params)}`,
     );
   }
-  checkReserve(value.reserve, where);
+  for (const field of ['reserve', 'snapshotReserve', 'autoextend'] as const)
+    checkPart((value as { [field: string]: unknown })[field], `${where}.${field}`);
   return value;
 }
 
@@ -67,15 +105,20 @@ const givenIn = (parameters: object | undefined): string => {
   return values.length === 0 ? '' : ` (${values.map((each) => printable(String(each))).join(', ')})`;
 };
 
-function checkType(value: unknown, where: string): void {
-  const type = (value as { type?: unknown } | null)?.type;
-  if (type === 'lvm' || type === 'lvm-thin' || type === 'directory')
-    throw new FlockError('Unsupported', `${where}.type: pools of type ${type} are not in this release; use image`);
+function schemaOf(value: unknown, where: string): (typeof KNOWN)[keyof typeof KNOWN] {
+  if (typeof value !== 'object' || value === null) throw new Invalid(`${where}: must be object`);
+  const { type } = value as { type?: unknown };
+  if (type === 'directory') throw new FlockError('Unsupported', `${where}.type: pools of type ${type} are not in this release; use image or directory`);
+  if (isKnown(type)) return KNOWN[type];
+  const types = POOL_TYPES.map((each) => JSON.stringify(each)).join(', ');
+  throw new Invalid(`${where}.type: ${typeof type === 'string' ? `${printable(type)} is none` : 'is none'} of ${types}`);
 }
 
-function checkReserve(reserve: string | undefined, where: string): void {
-  if (reserve === undefined || PERCENT.test(reserve)) return;
-  if (!new RegExp(QUANTITY_PATTERN, 'u').test(reserve))
-    throw new Invalid(`${where}.reserve: ${printable(reserve)} is neither a percentage such as 5% nor a size such as 10Gi`);
-  parseQuantity(reserve);
+const isKnown = (type: unknown): type is keyof typeof KNOWN => typeof type === 'string' && Object.hasOwn(KNOWN, type);
+
+function checkPart(part: unknown, where: string): void {
+  if (typeof part !== 'string' || PERCENT.test(part)) return;
+  if (!new RegExp(QUANTITY_PATTERN, 'u').test(part))
+    throw new Invalid(`${where}: ${printable(part)} is neither a percentage such as 5% nor a size such as 10Gi`);
+  parseQuantity(part);
 }

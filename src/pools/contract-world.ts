@@ -24,8 +24,20 @@ export type PoolFactory = (t: TestContext, capacity: bigint) => Promise<PoolWorl
 export interface PoolTraits {
   points: boolean;
   attachable: boolean;
+  /** Copies have blocks, true if not said; false: they are directories. */
+  blocks?: boolean;
+  /** Changes are told in blocks of this, bytes; 4096 if not said. */
+  block?: number;
+  /** Tells what it does not hold, and what was zeroed; true if not said. */
+  zeros?: boolean;
+  /** Histories that are tried; each takes long where a point is a command. */
+  histories?: number;
   skip?: string | false;
 }
 
 export const rejects = (asked: Promise<unknown>, reason: Reason, message = /./u): Promise<void> =>
   assert.rejects(asked, (error: Error) => isReason(error, reason) && message.test(error.message));
+
+/** Open as a transfer has it, whatever the copies are. */
+export const openedAs = (pool: Pool, name: string, mode: 'read' | 'write'): Promise<{ close(): Promise<void> }> =>
+  pool.openTree ? pool.openTree(name, mode) : pool.open(name, 'live', mode);

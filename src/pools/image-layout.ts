@@ -27,6 +27,8 @@ const Sidecar = Type.Object({
   from: Type.Optional(Type.Object({ copy: Type.String(), point: Type.String() })),
   /** Its blocks are allocated and stay so. */
   thick: Type.Boolean(),
+  /** Of a directory: the number that its quota goes by. */
+  project: Type.Optional(Type.Integer()),
   label: CopyLabel,
 });
 export type Sidecar = Static<typeof Sidecar>;

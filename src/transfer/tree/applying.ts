@@ -220,7 +220,11 @@ export class Applying {
     if (before?.size !== size) ftruncateSync(fd, size);
     const lacking = differences(runsOf(sums, size), has);
     if (lacking.length === 0) return;
-    const { bytes, frames } = await fetchLeaves(this.#parts.link, { fd, path, size, leaf }, before ? lacking : lacking.filter(({ zero }) => !zero));
+    const { bytes, frames } = await fetchLeaves(
+      this.#parts.link,
+      { fd, path, size, leaf },
+      before ? lacking : lacking.filter(({ zero }) => !zero),
+    );
     this.#parts.onContent(bytes, frames);
   }
 

@@ -53,7 +53,8 @@ function beAttributed(fd: number, entry: Entry): void {
   const wanted = new Map(entry.attributes);
   const there = attributesOf(fd);
   for (const one of there) if (isCarried(one) && !wanted.has(one)) dropAttributeOf(fd, one);
-  for (const [one, value] of wanted) if (!there.includes(one) || attributeOf(fd, one)?.equals(value) !== true) setAttributeOf(fd, one, value);
+  for (const [one, value] of wanted)
+    if (!there.includes(one) || attributeOf(fd, one)?.equals(value) !== true) setAttributeOf(fd, one, value);
 }
 
 /** Whether two entries of one path differ in what beAs sets. */
@@ -63,5 +64,7 @@ export function isAttributedAs(one: Entry, other: Entry): boolean {
 }
 
 function areSame(some: Entry['attributes'], others: Entry['attributes']): boolean {
-  return some.length === others.length && some.every(([name, value], index) => others[index]?.[0] === name && others[index][1].equals(value));
+  return (
+    some.length === others.length && some.every(([name, value], index) => others[index]?.[0] === name && others[index][1].equals(value))
+  );
 }

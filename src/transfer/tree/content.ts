@@ -61,7 +61,7 @@ export function sumsOfSmall(bytes: Buffer): Buffer {
 export async function* pieces(fd: number, of: { size: number; leaf: number; short: Short }): AsyncGenerator<Piece> {
   const { size, leaf, short } = of;
   const buffer = Buffer.allocUnsafe(Math.max(leaf, PIECE));
-  for (let offset = 0; offset < size; ) {
+  for (let offset = 0; offset < size;) {
     const data = await seek(fd, BigInt(offset), SEEK_DATA);
     if (data === null) return;
     offset = Math.floor(Number(data) / leaf) * leaf;

@@ -35,4 +35,3 @@ export function openTree(pool: Pool, copy: CopyName, mode: 'read' | 'write'): Pr
   if (!pool.openTree) throw new FlockError('Internal', `pool ${pool.name} holds no directories`);
   return pool.openTree(copy, mode);
 }
-

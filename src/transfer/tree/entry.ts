@@ -87,7 +87,8 @@ function takeBody(from: BytesReader, path: string): Entry {
   if (type === undefined) throw new FlockError('Corrupt', 'an entry of a tree of no known type');
   if (type === 'hard') return { path, type, ...BARE, target: checkedPath(from.text(LONGEST_PATH)) };
   const entry: Entry = { path, type, ...BARE, mode: from.number(), uid: from.number(), gid: from.number(), mtime: takeTime(from) };
-  if (entry.mode > 0o7777 || entry.uid >= 2 ** 32 || entry.gid >= 2 ** 32) throw new FlockError('Corrupt', 'an entry whose owner or mode cannot be');
+  if (entry.mode > 0o7777 || entry.uid >= 2 ** 32 || entry.gid >= 2 ** 32)
+    throw new FlockError('Corrupt', 'an entry whose owner or mode cannot be');
   entry.attributes = takeAttributes(from);
   takeKind(from, entry);
   return entry;

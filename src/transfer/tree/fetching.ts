@@ -26,7 +26,11 @@ interface Range {
 }
 
 /** The bytes of these leaves that came, and what of them had a payload. */
-export async function fetchLeaves(link: SourceLink, of: Part, differences: readonly Difference[]): Promise<{ bytes: number; frames: number }> {
+export async function fetchLeaves(
+  link: SourceLink,
+  of: Part,
+  differences: readonly Difference[],
+): Promise<{ bytes: number; frames: number }> {
   const fetched = new Fetched(of);
   link.blocks = fetched;
   try {
@@ -62,7 +66,7 @@ function* batches(differences: readonly Difference[], leaf: number): Generator<R
   let leaves = 0;
   for (const { first, count, zero } of differences) {
     if (zero) continue;
-    for (let at = first; at < first + count; ) {
+    for (let at = first; at < first + count;) {
       const taken = Math.min(most - leaves, first + count - at);
       ranges.push({ first: at, count: taken });
       at += taken;
@@ -105,7 +109,8 @@ class Fetched implements FrameSink {
     this.#expected.shift();
     const zero = of.type === FRAME.ZERO;
     const hash = zero ? zeroHash(of.rawLen) : hashing.digest(payload);
-    if (!hash.equals(of.hash)) throw new FlockError('Corrupt', `${of.rawLen} bytes at ${of.offset} came with bytes that do not match their hash`);
+    if (!hash.equals(of.hash))
+      throw new FlockError('Corrupt', `${of.rawLen} bytes at ${of.offset} came with bytes that do not match their hash`);
     this.bytes += of.wireLen;
     this.frames += 1;
     const { fd } = this.#of;

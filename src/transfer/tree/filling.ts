@@ -56,17 +56,17 @@ export class Filling {
     const from = this.#from;
     this.#pending = [];
     this.#length = 0;
-    if (bytes && bytes.length > 0) for (const run of dataRuns(bytes)) await writeAll(this.fd, bytes.subarray(run.from, run.to), from + run.from);
+    if (bytes && bytes.length > 0)
+      for (const run of dataRuns(bytes)) await writeAll(this.fd, bytes.subarray(run.from, run.to), from + run.from);
   }
 }
 
 function writeApart(fd: number, bytes: Buffer, offset: number): void {
-  for (const { from, to } of dataRuns(bytes))
-    for (let at = from; at < to; ) at += writeSync(fd, bytes, at, to - at, offset + at);
+  for (const { from, to } of dataRuns(bytes)) for (let at = from; at < to;) at += writeSync(fd, bytes, at, to - at, offset + at);
 }
 
 export async function writeAll(fd: number, bytes: Buffer, offset: number): Promise<void> {
-  for (let done = 0; done < bytes.length; ) done += (await writeSome(fd, bytes, done, bytes.length - done, offset + done)).bytesWritten;
+  for (let done = 0; done < bytes.length;) done += (await writeSome(fd, bytes, done, bytes.length - done, offset + done)).bytesWritten;
 }
 
 /** Blocks that are not zeros, joined where they touch. */

@@ -57,7 +57,8 @@ export function decodeFetch(bytes: Buffer): Fetch {
   const size = from.number();
   const leaf = from.number();
   const count = from.number();
-  if (leaf < 4096 || leaf > LARGEST_LEAF || count > MOST_RANGES) throw new FlockError('Corrupt', `${count} ranges of leaves of ${leaf} bytes were asked for`);
+  if (leaf < 4096 || leaf > LARGEST_LEAF || count > MOST_RANGES)
+    throw new FlockError('Corrupt', `${count} ranges of leaves of ${leaf} bytes were asked for`);
   const ranges: Fetch['ranges'] = [];
   for (let index = 0; index < count; index += 1) ranges.push({ first: from.number(), count: from.number() });
   return { path, size, leaf, ranges };

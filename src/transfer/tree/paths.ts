@@ -19,8 +19,10 @@ export const isWithin = (path: string, directory: string): boolean =>
 export function checkedPath(path: string): string {
   if (path.length > LONGEST_PATH) throw new FlockError('Corrupt', `a path of ${path.length} bytes`);
   const names = namesOf(path);
-  if (names.length > DEEPEST || !names.every(isName)) throw new FlockError('Corrupt', `"${readable(path.slice(0, 300))}" is no path of a tree`);
+  if (names.length > DEEPEST || !names.every(isName))
+    throw new FlockError('Corrupt', `"${readable(path.slice(0, 300))}" is no path of a tree`);
   return path;
 }
 
-const isName = (name: string): boolean => name !== '' && name !== '.' && name !== '..' && name.length <= LONGEST_NAME && !name.includes('/');
+const isName = (name: string): boolean =>
+  name !== '' && name !== '.' && name !== '..' && name.length <= LONGEST_NAME && !name.includes('/');

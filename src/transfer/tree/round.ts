@@ -95,7 +95,11 @@ export class TreeRound {
       const looked = await this.#look(tree, since);
       this.#crash('tree.round.walked');
       if (!settled || looked.digest === end.digest) return { end, looked, settled };
-      if (afresh) throw new FlockError('Corrupt', 'source and target do not agree on what the directory holds, although both read it twice: check the disks of both nodes');
+      if (afresh)
+        throw new FlockError(
+          'Corrupt',
+          'source and target do not agree on what the directory holds, although both read it twice: check the disks of both nodes',
+        );
       log.warn({ copy: target.copy }, 'source and target do not agree on what the directory holds: both read all of it again');
       await forgetManifests(target.pool, target.copy);
       there = await this.#look(tree);
@@ -105,7 +109,8 @@ export class TreeRound {
   async #open({ last }: Looked, afresh: boolean): Promise<boolean> {
     const order: OpenMessage = { ...this.#order, after: afterOf(last), afresh };
     const opened = parse(OpenedMessage, await this.#link.ofTree(FRAME.TREE_OPEN, Buffer.from(JSON.stringify(order))), 'TREE_OPEN');
-    if (this.#order.final && !opened.settled) throw new FlockError('Corrupt', 'the source lists a directory that may still change, which was not asked for');
+    if (this.#order.final && !opened.settled)
+      throw new FlockError('Corrupt', 'the source lists a directory that may still change, which was not asked for');
     return opened.settled;
   }
 
@@ -114,7 +119,15 @@ export class TreeRound {
     const path = manifestOf(target.pool, target.copy);
     const there = await ManifestReader.open(path);
     const made = await ManifestWriter.create(path);
-    const applying = new Applying({ root: tree.fd, there, made, link: this.#link, settled, crash, onContent: (bytes, frames) => this.#count(bytes, frames) });
+    const applying = new Applying({
+      root: tree.fd,
+      there,
+      made,
+      link: this.#link,
+      settled,
+      crash,
+      onContent: (bytes, frames) => this.#count(bytes, frames),
+    });
     this.#meter.turnTo('copying');
     try {
       const end = await this.#follow(applying, { tree, made });
@@ -197,7 +210,10 @@ export class TreeRound {
       dirty: final ? null : await this.#rest(rate),
       root: digest,
       rate,
-      verified: final && digest !== null ? { round, epoch: this.#options.hello.epoch, bytes: String(end.bytes), frames: end.entries, root: digest } : null,
+      verified:
+        final && digest !== null
+          ? { round, epoch: this.#options.hello.epoch, bytes: String(end.bytes), frames: end.entries, root: digest }
+          : null,
     };
     const completed: Completed = { report, final, deviceBytes: 0 };
     await this.#journal.complete(completed, this.#meter.takeUnrecorded());

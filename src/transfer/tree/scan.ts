@@ -82,7 +82,10 @@ export class Scan {
     const { ctime, mtime, size } = statOf(fd);
     const changed = !isSame(ctime, entry.known.ctime) || !isSame(mtime, entry.mtime) || size !== entry.size;
     if (changed && this.#options.settled)
-      throw new FlockError('Conflict', `"${readable(entry.path)}" changed while it was read, and nobody may write it: is the pool's folder used by others?`);
+      throw new FlockError(
+        'Conflict',
+        `"${readable(entry.path)}" changed while it was read, and nobody may write it: is the pool's folder used by others?`,
+      );
     return { ...entry, sums, known: { ...entry.known, sure: entry.known.sure && !changed } };
   }
 
@@ -117,7 +120,8 @@ export class Scan {
     const fd = openFileAt(walked.dir, walked.name);
     try {
       const stat = statOf(fd);
-      if (stat.format !== walked.stat.format) throw new FlockError('Conflict', `"${readable(walked.path)}" is no file any more`, { cause: { code: 'ESTALE' } });
+      if (stat.format !== walked.stat.format)
+        throw new FlockError('Conflict', `"${readable(walked.path)}" is no file any more`, { cause: { code: 'ESTALE' } });
       const entry = { ...entryOf(walked, stat, fd), size: stat.size, known: this.#known(stat) };
       if (stat.size > 0) return { entry, fd };
       closeSync(fd);

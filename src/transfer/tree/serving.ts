@@ -63,7 +63,9 @@ export class TreeServing {
       const type = bytes ? FRAME.DATA : FRAME.ZERO;
       const wireLen = bytes ? length : 0;
       const hash = bytes ? hashing.digest(bytes) : zeroHash(length);
-      await this.#send(Buffer.concat([encodeHeader(header(type, { req, offset, rawLen: length, wireLen, hash })), bytes ?? Buffer.alloc(0)]));
+      await this.#send(
+        Buffer.concat([encodeHeader(header(type, { req, offset, rawLen: length, wireLen, hash })), bytes ?? Buffer.alloc(0)]),
+      );
     }
     this.#parts.wire.send(controlFrame(FRAME.TREE_FETCH, req, {}));
   }

@@ -44,7 +44,11 @@ export class TreeSource {
   readonly #records: AsyncGenerator<void>;
   #over = false;
 
-  private constructor(served: TreeServed, order: OpenMessage, parts: { tree: TreeHandle; base: Base; scan: Scan; manifest: ManifestWriter | null }) {
+  private constructor(
+    served: TreeServed,
+    order: OpenMessage,
+    parts: { tree: TreeHandle; base: Base; scan: Scan; manifest: ManifestWriter | null },
+  ) {
     this.#served = served;
     this.settled = isSettled(served, order);
     this.#after = order.after === null ? null : pathOf(order.after);
@@ -178,7 +182,10 @@ export class TreeSource {
     } catch (error) {
       this.#manifest = null;
       await manifest.close().catch(() => undefined);
-      this.#served.log.warn({ copy: this.#served.offer.copy, error: messageOf(error) }, 'the source cannot remember what it read: it will be read again');
+      this.#served.log.warn(
+        { copy: this.#served.offer.copy, error: messageOf(error) },
+        'the source cannot remember what it read: it will be read again',
+      );
     }
   }
 
@@ -193,7 +200,8 @@ export class TreeSource {
       }
       return regular(openFileAt(dir, names.at(-1) ?? '.'));
     } catch (error) {
-      if (this.settled || !isVanished(error)) throw new FlockError('Conflict', `"${readable(path)}" was asked for and cannot be opened: ${messageOf(error)}`, { cause: error });
+      if (this.settled || !isVanished(error))
+        throw new FlockError('Conflict', `"${readable(path)}" was asked for and cannot be opened: ${messageOf(error)}`, { cause: error });
       return null;
     } finally {
       if (dir !== this.#tree.fd) closeSync(dir);

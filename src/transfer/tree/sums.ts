@@ -58,7 +58,7 @@ export interface Run {
 export function runsOf(sums: Buffer, size: number, leaf = leafOf(size)): Run[] {
   const runs: Run[] = [];
   let first = 0;
-  for (let at = 0; at < sums.length; ) {
+  for (let at = 0; at < sums.length;) {
     const reader = new VarintReader(sums.subarray(at, at + 16));
     const [zeros, hashed] = [reader.take(), reader.take()];
     const begin = at + reader.at;
@@ -94,7 +94,7 @@ export function differences(wanted: readonly Run[], there: readonly Run[]): Diff
 }
 
 function zerosLacking({ first, count }: { first: number; count: number }, known: Lookup, found: Difference[]): void {
-  for (let leaf = first; leaf < first + count; ) {
+  for (let leaf = first; leaf < first + count;) {
     const run = known.runAt(leaf);
     const end = run ? Math.min(first + count, run.first + run.count) : first + count;
     if (run?.hashes !== null) add(found, { first: leaf, count: end - leaf, zero: true });

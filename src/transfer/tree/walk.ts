@@ -1,7 +1,18 @@
 // The walk of a tree, relative to descriptors: every directory is opened by its name in the one above it, no link is followed, no other
 // filesystem entered. In the order of paths. What vanishes or turns into something else while it is walked is as it is found at the end.
 import { closeSync } from 'node:fs';
-import { FORMATS, isVanished, linkAt, namesIn, openDirectoryAt, readable, statAt, statOf, type Device, type Stat } from '../../host/tree-calls.ts';
+import {
+  FORMATS,
+  isVanished,
+  linkAt,
+  namesIn,
+  openDirectoryAt,
+  readable,
+  statAt,
+  statOf,
+  type Device,
+  type Stat,
+} from '../../host/tree-calls.ts';
 import { FlockError } from '../../model/errors.ts';
 import type { EntryType } from './entry.ts';
 import { childOf, DEEPEST } from './paths.ts';
@@ -94,7 +105,10 @@ export class Walk {
   /** What was opened is what is told of, not what was looked at before. */
   #enter(found: Walked): Walked {
     if (this.#levels.length >= DEEPEST)
-      throw new FlockError('Unsupported', `"${readable(found.path).slice(0, 200)}…" is more than ${DEEPEST} directories deep: such a tree is not carried`);
+      throw new FlockError(
+        'Unsupported',
+        `"${readable(found.path).slice(0, 200)}…" is more than ${DEEPEST} directories deep: such a tree is not carried`,
+      );
     const fd = openDirectoryAt(found.dir, found.name);
     const stat = statOf(fd);
     if (stat.dev.major !== this.#dev.major || stat.dev.minor !== this.#dev.minor) {

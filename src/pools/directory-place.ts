@@ -1,0 +1,86 @@
+// Where a copy of a directory pool lies: beside its label, or in `retired/` once it is fenced. The label says where it belongs; a hold takes it
+// there before its label says so. Within the copy's turn.
+import { constants, openSync, closeSync } from 'node:fs';
+import { rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import { syncFolder } from '../host/files.ts';
+import { usersOfTree } from '../host/tree-holders.ts';
+import { FlockError } from '../model/errors.ts';
+import type { CopyLabel } from '../model/label.ts';
+import type { Limits } from './directory-budget.ts';
+import { checkedCopy, sizeOf } from './image-layout.ts';
+import type { Place } from './image-place.ts';
+import type { CopyName } from './pool.ts';
+
+export const RETIRED = 'retired';
+
+export interface DirectoryPlace extends Place {
+  limits: Limits;
+}
+
+export interface TreePaths {
+  served: string;
+  retired: string;
+}
+
+export function treePaths(place: Place, name: CopyName): TreePaths {
+  checkedCopy(name);
+  return { served: join(place.path, name), retired: join(place.path, RETIRED, name) };
+}
+
+const isFenced = ({ role }: CopyLabel): boolean => role === 'retired' || role === 'stale';
+
+export const pathBy = (paths: TreePaths, label: CopyLabel): string => (isFenced(label) ? paths.retired : paths.served);
+
+/** Null when it is at neither of its places. Throws Corrupt when it is at both, or is no directory. */
+export async function treeOf(place: Place, name: CopyName): Promise<string | null> {
+  const paths = treePaths(place, name);
+  const there = await Promise.all([paths.served, paths.retired].map(async (path) => ((await isDirectory(path)) ? path : null)));
+  const [first, second] = there.filter((path) => path !== null);
+  if (first !== undefined && second !== undefined)
+    throw new FlockError(
+      'Corrupt',
+      `copy ${name} lies at ${first} and at ${second}: one of them is not ours; look which is the right one, and move the other away`,
+    );
+  return first ?? null;
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  const found = await sizeOf(path);
+  if (found === null) return false;
+  if (isDirectoryItself(path)) return true;
+  throw new FlockError('Corrupt', `${path} is no directory, as a volume's is: it is neither served nor changed; move it away`);
+}
+
+function isDirectoryItself(path: string): boolean {
+  try {
+    closeSync(openedTree(path));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export const openedTree = (path: string): number => openSync(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
+
+export async function beAt(place: Place, name: CopyName, wanted: string): Promise<void> {
+  const there = await treeOf(place, name);
+  if (there === null || there === wanted) return;
+  await rename(there, wanted);
+  await syncFolder(place.path);
+  await syncFolder(join(place.path, RETIRED));
+}
+
+/** Throws InUse, naming who uses anything of it. */
+export async function checkUnused(place: Place, name: CopyName): Promise<void> {
+  const path = await treeOf(place, name);
+  if (path === null) return;
+  const paths = treePaths(place, name);
+  const fd = openedTree(path);
+  try {
+    const users = await usersOfTree({ root: fd, paths: [paths.served, paths.retired], folder: place.path });
+    if (users.length > 0) throw new FlockError('InUse', `copy ${name} is in use: ${users.join('; ')}. End that and try again`);
+  } finally {
+    closeSync(fd);
+  }
+}
