@@ -1,50 +1,26 @@
 // From the chart to claims in running pods: what a person does with Flock on Kubernetes, on image pools. Needs a cluster of three nodes, named
 // by FLOCK_RIG (`npm run e2e -- --only csi` makes one); Flock is installed there when it is not, and stays.
 import assert from 'node:assert/strict';
-import { after, before, describe, it } from 'node:test';
-import { installAll, isInstalled, NAMESPACE, POOL } from './flock/chart.ts';
-import { claim, items, pod, Space, until, type ClaimOptions } from './flock/objects.ts';
-import { openCluster, type Cluster } from './rig/cluster.ts';
+import { before, describe, it } from 'node:test';
+import { NAMESPACE, POOL } from './flock/chart.ts';
+import { claim, items, pod, until, type ClaimOptions, type Space } from './flock/objects.ts';
+import { scenario } from './flock/scenario.ts';
 
-let cluster: Cluster;
-const spaces: Space[] = [];
-
-before(async () => {
-  cluster = await openCluster(process.env['FLOCK_RIG'] ?? 'e2e');
-  if (!(await isInstalled(cluster))) await installAll(cluster);
-});
-after(async () => {
-  for (const space of spaces) await space.end();
-});
-
-async function space(name: string): Promise<Space> {
-  const made = new Space(cluster.kubectl, name);
-  spaces.push(made);
-  await made.make();
-  return made;
-}
-
-interface StorageNode {
-  metadata: { name: string };
-  status?: { pools?: { [name: string]: { free?: string; booked?: string; healthy: boolean } } };
-}
-
-/** Bytes booked in the pool of every node. */
-async function booked(): Promise<{ [node: string]: string }> {
-  const nodes = await items<StorageNode>(cluster.kubectl, 'storagenodes');
-  return Object.fromEntries(nodes.map(({ metadata, status }) => [metadata.name, status?.pools?.[POOL]?.booked ?? 'unknown']));
-}
+const flock = scenario();
 
 describe('the chart', () => {
   it('runs an agent on every node and two controllers', async () => {
-    const pods = await items<{ metadata: { labels: { [name: string]: string } } }>(cluster.kubectl, 'pods', '-n', NAMESPACE);
+    const pods = await items<{ metadata: { labels: { [name: string]: string } } }>(flock.cluster.kubectl, 'pods', '-n', NAMESPACE);
     const parts = pods.map(({ metadata }) => metadata.labels['app.kubernetes.io/component']).toSorted();
     assert.deepEqual(parts, ['agent', 'agent', 'agent', 'controller', 'controller']);
   });
 
   it('makes the driver known to every kubelet, with the node and its pool as topology', async () => {
     const seen = async (): Promise<unknown> => {
-      const nodes = await items<{ spec: { drivers: { name: string; topologyKeys: string[] }[] | null } }>(cluster.kubectl, 'csinodes');
+      const nodes = await items<{ spec: { drivers: { name: string; topologyKeys: string[] }[] | null } }>(
+        flock.cluster.kubectl,
+        'csinodes',
+      );
       return nodes.map(({ spec }) => spec.drivers?.find(({ name }) => name === 'csi.flock.dev')?.topologyKeys);
     };
     const keys = ['csi.flock.dev/node', `pool.csi.flock.dev/${POOL}`];
@@ -53,10 +29,10 @@ describe('the chart', () => {
 
   it("tells the scheduler of every node's room", async () => {
     const seen = async (): Promise<number> =>
-      (await items<{ capacity?: string }>(cluster.kubectl, 'csistoragecapacities', '-n', NAMESPACE)).filter(
+      (await items<{ capacity?: string }>(flock.cluster.kubectl, 'csistoragecapacities', '-n', NAMESPACE)).filter(
         ({ capacity }) => capacity !== '0',
       ).length;
-    await until(6, seen);
+    await until(15, seen);
   });
 });
 
@@ -68,7 +44,7 @@ describe('a claim', () => {
   ];
   let own: Space;
   before(async () => {
-    own = await space('claims');
+    own = await flock.space('claims');
     await own.apply(
       ...KINDS.flatMap(({ name, options }) => [claim(name, options), pod(name, { script: 'echo written > /data/file' })]),
       claim('block', { block: true }),
@@ -123,21 +99,21 @@ describe('a claim', () => {
   });
 
   it('that is gone gives its room back, and the next one in its place reads zeros', async () => {
-    const before = await booked();
+    const before = await flock.booked();
     await own.apply(
       claim('first', { size: '32Mi', block: true }),
       pod('first', { block: true, node: 'node-2', script: 'yes secret | head -c 33554432 > /dev/data' }),
     );
     await own.ready('first');
     await own.gone('pod/first', 'pvc/first');
-    await until(before, booked);
+    await until(before, flock.booked);
     await own.apply(claim('second', { size: '32Mi', block: true }), pod('second', { block: true, node: 'node-2' }));
     await own.ready('second');
     assert.equal(await own.inPod('second', "tr -d '\\000' < /dev/data | wc -c"), '0\n');
   });
 
   it('made for one pod only ends with it', async () => {
-    const before = await booked();
+    const before = await flock.booked();
     const short = pod('short', { claims: [] }) as { spec: { volumes: object[]; containers: { volumeMounts: object[] }[] } };
     const spec = { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '64Mi' } } };
     short.spec.volumes = [{ name: 'data', ephemeral: { volumeClaimTemplate: { spec } } }];
@@ -145,18 +121,18 @@ describe('a claim', () => {
     await own.apply(short);
     await own.ready('short');
     await own.gone('pod/short');
-    await until(before, booked);
+    await until(before, flock.booked);
   });
 });
 
 describe('a namespace with volumes', () => {
   it('goes with all of them', async () => {
-    const before = await booked();
-    const own = await space('whole');
+    const before = await flock.booked();
+    const own = await flock.space('whole');
     const names = ['a', 'b', 'c', 'd'];
     await own.apply(...names.flatMap((name) => [claim(name), pod(name)]));
     await own.ready(...names);
     await own.end();
-    await until(before, booked);
+    await until(before, flock.booked);
   });
 });

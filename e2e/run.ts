@@ -18,10 +18,12 @@ interface Scenario {
 const SCENARIOS: readonly Scenario[] = [
   { name: 'rig', about: 'the cluster itself: nodes, pods, DNS, LVM, power cuts, partitions', core: true },
   { name: 'csi', about: 'Flock by its chart: claims in pods that write, growing, deleting', core: true },
+  { name: 'moving', about: 'volumes that follow their pods to other nodes', core: true },
+  { name: 'crashes', about: 'agents, controllers, kubelets and nodes that die; more claims than room', core: true },
 ];
 
 /** Longest a single test may take, ms. */
-const LONGEST_TEST = 600_000;
+const LONGEST_TEST = 1_200_000;
 const NODES = 3;
 
 interface Counts {

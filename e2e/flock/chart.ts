@@ -4,12 +4,18 @@ import { join, resolve } from 'node:path';
 import { run } from '../../src/host/run.ts';
 import { surroundings, type Cluster } from '../rig/cluster.ts';
 import type { RigNode } from '../rig/node.ts';
+import { until } from './objects.ts';
 import { FLOCK_IMAGE, loadFlock, loadSidecars, sidecarImage, SIDECARS } from './images.ts';
 
 export const NAMESPACE = 'flock-system';
 export const CHART = resolve(import.meta.dirname, '../../charts/flock');
 export const POOL = 'local';
 const POOL_PATH = '/srv/flock/local';
+
+/** On a node. */
+export const AGENT_CRASH = '/var/lib/flock/agent/crash';
+/** In a controller's pod. */
+export const CONTROLLER_CRASH = '/run/csi/crash';
 
 export interface Values {
   image?: { tag?: string; [name: string]: unknown };
@@ -22,8 +28,13 @@ export const rigValues = (more: Values = {}): Values => ({
   storageClasses: [
     { name: 'flock', pool: POOL, default: true },
     { name: 'flock-moving', pool: POOL, parameters: { dataMigrationMode: 'VolumeTransfer', retainSource: '10s' } },
+    { name: 'flock-slow', pool: POOL, parameters: { dataMigrationMode: 'VolumeTransfer', transferBandwidth: '1Mi' } },
+    { name: 'flock-now', pool: POOL, volumeBindingMode: 'Immediate' },
     { name: 'flock-xfs', pool: POOL, parameters: { 'csi.storage.k8s.io/fstype': 'xfs' } },
   ],
+  // Scenarios write into these where a process is to die.
+  agent: { env: [{ name: 'FLOCK_CRASH_FILE', value: AGENT_CRASH }] },
+  controller: { env: [{ name: 'FLOCK_CRASH_FILE', value: CONTROLLER_CRASH }] },
   sidecars: Object.fromEntries(SIDECARS.map((sidecar) => [sidecar, { image: sidecarImage(sidecar) }])),
   ...more,
   image: { ...FLOCK_IMAGE, pullPolicy: 'Never', ...more.image },
@@ -41,21 +52,9 @@ export async function helm(cluster: Cluster, ...words: string[]): Promise<string
 export async function install(cluster: Cluster, values: Values = rigValues()): Promise<void> {
   const file = join(cluster.place.folder, 'values.json');
   await writeFile(file, JSON.stringify(values));
-  await helm(
-    cluster,
-    'upgrade',
-    '--install',
-    'flock',
-    CHART,
-    '-n',
-    NAMESPACE,
-    '--create-namespace',
-    '-f',
-    file,
-    '--wait',
-    '--timeout',
-    '4m',
-  );
+  await helm(cluster, 'upgrade', '--install', 'flock', CHART, '-n', NAMESPACE, '--create-namespace', '-f', file);
+  for (const part of ['daemonset/flock-agent', 'deployment/flock-controller'])
+    await until(true, async () => (await cluster.kubectl.answer(['-n', NAMESPACE, 'rollout', 'status', part, '--timeout=25s'])).code === 0);
 }
 
 /** An XFS with reflinks on the node's first disk, which is there again after every boot. */

@@ -59,7 +59,7 @@ export function podSpec(name: string, { claims = [name], block = false, node, sc
   };
 }
 
-const LONGEST = 180_000;
+const LONGEST = 400_000;
 
 /** Waits until `seen` answers what is wanted. */
 export async function until<T>(wanted: T, seen: () => Promise<T>, longest = LONGEST): Promise<void> {

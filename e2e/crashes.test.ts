@@ -1,0 +1,146 @@
+// Nodes, kubelets, agents and controllers that die at bad moments: pods get their volumes all the same, and nothing is left behind. Needs a
+// cluster as csi.test.ts.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { AGENT_CRASH, CONTROLLER_CRASH, NAMESPACE } from './flock/chart.ts';
+import { claim, items, pod, until } from './flock/objects.ts';
+import { scenario } from './flock/scenario.ts';
+import { nodesReady } from './rig/cluster.ts';
+
+const flock = scenario();
+
+/** Restarts of the containers of that name, all together. */
+async function restarts(container: string): Promise<number> {
+  const pods = await items<{ status: { containerStatuses?: { name: string; restartCount: number }[] } }>(
+    flock.cluster.kubectl,
+    'pods',
+    '-n',
+    NAMESPACE,
+  );
+  const all = pods.flatMap(({ status }) => status.containerStatuses ?? []).filter(({ name }) => name === container);
+  return all.reduce((sum, { restartCount }) => sum + restartCount, 0);
+}
+
+describe('an agent that is killed', () => {
+  // In the order of a volume's life; before the work of the call and after it, when nothing was answered yet.
+  const CALLS = ['nodeStageVolume', 'nodePublishVolume', 'nodeExpandVolume', 'nodeUnpublishVolume', 'nodeUnstageVolume'];
+
+  for (const moment of ['begun', 'done'])
+    it(`in each call, when it is ${moment}, is back and the call is carried out`, async () => {
+      const own = await flock.space(`killed-${moment}`);
+      const node = flock.node('node-2');
+      const before = await flock.booked();
+      const dieAt = (call: string): Promise<string> => node.ok(`echo csi:${call}:${moment} > ${AGENT_CRASH}`);
+      const died = (): Promise<void> => until('', async () => (await node.ok(`cat ${AGENT_CRASH} 2>/dev/null || true`)).trim());
+      await dieAt(CALLS[0]!);
+      await own.apply(claim('life', { size: '64Mi' }), pod('life', { node: 'node-2', script: 'echo written > /data/file' }));
+      await died();
+      await dieAt(CALLS[1]!);
+      await own.ready('life');
+      await died();
+      await dieAt(CALLS[2]!);
+      await own.ok('patch', 'pvc/life', '--type=merge', '-p', JSON.stringify({ spec: { resources: { requests: { storage: '128Mi' } } } }));
+      await until('128Mi', () => own.get('pvc/life', '.status.capacity.storage'));
+      await died();
+      assert.equal(await own.inPod('life', 'cat /data/file'), 'written\n');
+      await dieAt(CALLS[3]!);
+      await own.ok('delete', 'pod', 'life', '--wait=false');
+      await died();
+      await dieAt(CALLS[4]!);
+      await until('', async () => (await own.ok('get', 'pod', 'life', '--ignore-not-found', '-o', 'name')).trim());
+      await died();
+      await own.gone('pvc/life');
+      await until(before, flock.booked);
+      assert.equal((await node.ok("grep -c 'kubernetes.io~csi' /proc/self/mountinfo || true")).trim(), '0');
+    });
+});
+
+describe('a controller that is killed', () => {
+  const CALLS = ['createVolume', 'controllerPublishVolume', 'controllerExpandVolume', 'controllerUnpublishVolume', 'deleteVolume'];
+
+  it('in each call is back and the call is carried out', async () => {
+    const own = await flock.space('controllers');
+    const before = await flock.booked();
+    const died = await restarts('controller');
+    for (const pod of await flock.parts('controller'))
+      // One after the other: each death waits in a loop for the file of the one before to be gone.
+      await flock.cluster.kubectl.ok([
+        '-n',
+        NAMESPACE,
+        'exec',
+        pod,
+        '-c',
+        'controller',
+        '--',
+        'sh',
+        '-c',
+        `nohup sh -c 'for call in ${CALLS.join(' ')}; do for moment in begun done; do while [ -e ${CONTROLLER_CRASH} ]; do sleep 0.2; done; echo csi:$call:$moment > ${CONTROLLER_CRASH}; done; done' >/dev/null 2>&1 &`,
+      ]);
+    await own.apply(claim('life'), pod('life', { script: 'echo written > /data/file' }));
+    await own.ready('life');
+    await own.ok('patch', 'pvc/life', '--type=merge', '-p', JSON.stringify({ spec: { resources: { requests: { storage: '128Mi' } } } }));
+    await until('128Mi', () => own.get('pvc/life', '.status.capacity.storage'));
+    await own.gone('pod/life', 'pvc/life');
+    await until(before, flock.booked);
+    assert.ok((await restarts('controller')) > died, 'it was killed');
+  });
+});
+
+describe('a kubelet that is killed', () => {
+  it('finds the driver and its volumes again', async () => {
+    const own = await flock.space('kubelet');
+    await own.apply(claim('before'), pod('before', { node: 'node-1', script: 'echo written > /data/file' }));
+    await own.ready('before');
+    await flock.node('node-1').ok('kill -9 $(pidof kubelet)');
+    await own.apply(claim('after'), pod('after', { node: 'node-1' }));
+    await own.ready('after', 'before');
+    assert.equal(await own.inPod('before', 'cat /data/file'), 'written\n');
+    await own.gone('pod/before', 'pvc/before');
+  });
+});
+
+describe('a node that loses its power with volumes mounted', () => {
+  it('has them again after its boot, with what was synced, and formats none', async () => {
+    const own = await flock.space('power');
+    const kinds = { ext4: {}, xfs: { size: '320Mi', storageClass: 'flock-xfs' } };
+    for (const [name, options] of Object.entries(kinds))
+      await own.apply(claim(name, options), pod(name, { node: 'node-3', script: 'echo start >> /data/starts; sync' }));
+    await own.ready(...Object.keys(kinds));
+    const node = flock.node('node-3');
+    const uuids = (): Promise<string> =>
+      node.ok('for d in /dev/loop[0-9]*; do blkid -p -s UUID -o value $d; done 2>/dev/null | sort || true');
+    const before = await uuids();
+    await node.kill();
+    await node.start();
+    await nodesReady(flock.cluster, [node]);
+    for (const name of Object.keys(kinds)) await until('start\nstart\n', () => own.inPod(name, 'cat /data/starts').catch(() => ''));
+    assert.equal(await uuids(), before);
+  });
+});
+
+describe('many claims at once', () => {
+  interface Claim {
+    metadata: { name: string };
+    status?: { phase?: string };
+  }
+
+  it('on pools that have not room for all get exactly what fits, and nothing leaks', async () => {
+    const own = await flock.space('burst');
+    const before = await flock.booked();
+    const rooms = await items<{ status?: { pools?: { [pool: string]: { free?: string } } } }>(flock.cluster.kubectl, 'storagenodes');
+    const SIZE = 600 * 2 ** 20;
+    const fits = rooms.reduce((sum, { status }) => sum + Math.floor(Number(status?.pools?.['local']?.free ?? 0) / SIZE), 0);
+    assert.ok(fits > 20 && fits < 50, `${fits} claims fit`);
+    await own.apply(...Array.from({ length: 50 }, (_, index) => claim(`claim-${index}`, { size: '600Mi', storageClass: 'flock-now' })));
+    const bound = async (): Promise<number> =>
+      (await items<Claim>(flock.cluster.kubectl, 'pvc', '-n', own.name)).filter(({ status }) => status?.phase === 'Bound').length;
+    await until(fits, bound, 300_000);
+    // The others are told why, and leave no record.
+    await until(true, async () => (await own.ok('get', 'events', '-o', 'jsonpath={.items[*].message}')).includes('no node can take it'));
+    await until(fits, async () => (await items(flock.cluster.kubectl, 'persistentvolumes')).length);
+    assert.equal(await bound(), fits);
+    await own.end();
+    await until(before, flock.booked);
+    await until('', async () => (await flock.cluster.kubectl.ok(['get', 'volumes.flock.dev', '-o', 'name'])).trim());
+  });
+});
