@@ -89,7 +89,7 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
   const own = (): OwnAddress => ({ listening: address, toServer: options.toServer?.() ?? null });
   tellAddress(node, own(), log);
   const socket = options.socket ?? join(folder, 'agent.sock');
-  const mounts = hostMounts(abilities.canMount, [folder, ...options.pools.map(({ path }) => path)]);
+  const mounts = hostMounts(abilities.canMount, [folder, ...options.pools.flatMap((pool) => (pool.type === 'image' ? [pool.path] : []))]);
   const metricsServer = options.metrics ? await serveMetrics(options.metrics, () => metrics.text()) : null;
   const agent = await startAgent({
     node,

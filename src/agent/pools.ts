@@ -1,7 +1,8 @@
 // Opens this node's pools as the configuration names them. Which disk a pool was on is remembered (record and own file), so that another
 // disk at the same path is refused, not filled.
 import { readFile } from 'node:fs/promises';
-import { writeAtomically } from '../host/files.ts';
+import { dirname, join } from 'node:path';
+import { beFolder, writeAtomically } from '../host/files.ts';
 import type { CrashPoint } from '../model/crash.ts';
 import { FlockError, messageOf } from '../model/errors.ts';
 import type { PoolStatus } from '../model/storage-node.ts';
@@ -47,7 +48,9 @@ export class NodePools {
   async #openOne(configuration: PoolConfiguration): Promise<void> {
     const { name, type } = configuration;
     try {
-      const pool = await openPool(configuration, { uuid: this.#uuids[name] ?? null, crash: this.#crash });
+      const journals = join(dirname(this.#file), 'journals', name);
+      const pool = await openPool(configuration, { uuid: this.#uuids[name] ?? null, journals, crash: this.#crash });
+      await beFolder(pool.journals);
       if (this.#uuids[name] !== pool.uuid) {
         this.#uuids = { ...this.#uuids, [name]: pool.uuid };
         await writeAtomically(this.#file, JSON.stringify(this.#uuids, null, 1));

@@ -172,13 +172,13 @@ test(
   async (t) => {
     const pools = [
       { name: 'local', type: 'image', path: '/nowhere/flock-pool' },
-      { name: 'later', type: 'lvm', path: '/x' },
+      { name: 'later', type: 'lvm', volumeGroup: 'not-here' },
     ] as const;
     const engine = await startEngine(t, { nodes: ['node-1'], agent: () => ({ pools: [...pools] }) });
     const { local, later } = await engine.pools('node-1');
     assert.equal(local?.healthy, false);
     assert.match(saying(local), /the pool's folder \/nowhere\/flock-pool cannot be made .*: mount its filesystem or correct its path/u);
-    assert.equal(saying(later), 'pool later: type lvm is not in this release; use image');
+    assert.match(saying(later), /no program lvm on the PATH|no volume group not-here on this node/u);
     const { status } = await engine.client.get(StorageNodes, 'node-1');
     assert.equal(status?.conditions?.find(({ type }) => type === 'Ready')?.reason, 'PoolsUnhealthy');
     await engine.createVolume('db', { size: '16Mi', pool: 'local' });

@@ -24,7 +24,7 @@ async function write(pool: Pool, name: string, seed: number): Promise<void> {
 
 /** A copy of 2 MiB whose snapshot has 1 at its begin, and which has 2 there since. */
 async function snapshotted(pool: Pool): Promise<string> {
-  const { name, label } = aCopy('origin');
+  const { name, label } = aCopy('origin', { volumeMode: 'Block' });
   await pool.create(name, 2n * MiB, label);
   await write(pool, name, 1);
   await pool.freeze(name, POINT);

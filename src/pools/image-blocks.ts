@@ -21,16 +21,27 @@ export interface BlockOptions {
 export async function openBlocks(options: BlockOptions): Promise<BlockHandle> {
   const { file } = await openDirect(options.path, options.mode);
   const { size } = await file.stat({ bigint: true });
-  return new FileBlocks(file, size, options);
+  const { path, mode, thick, lock } = options;
+  return new DiskBlocks(file, size, { path, mode, zero: (range) => zeroRange(file, range, thick), closed: async () => lock?.release() });
 }
 
-class FileBlocks implements BlockHandle {
+export interface DiskOptions {
+  path: string;
+  mode: 'read' | 'write';
+  /** These bytes read as zeros from now on; not empty. */
+  zero: (range: { offset: bigint; length: bigint }) => Promise<void>;
+  /** Called once, after the file was closed. */
+  closed: () => Promise<void>;
+}
+
+/** An opened file or device as blocks. */
+export class DiskBlocks implements BlockHandle {
   readonly size: bigint;
   private readonly file: FileHandle;
-  private readonly options: BlockOptions;
+  private readonly options: DiskOptions;
   private closed = false;
 
-  constructor(file: FileHandle, size: bigint, options: BlockOptions) {
+  constructor(file: FileHandle, size: bigint, options: DiskOptions) {
     this.file = file;
     this.size = size;
     this.options = options;
@@ -50,7 +61,7 @@ class FileBlocks implements BlockHandle {
   async zero(offset: bigint, length: bigint): Promise<void> {
     this.writable();
     this.within(offset, length);
-    await this.told('zeroing', zeroRange(this.file, { offset, length }, this.options.thick));
+    if (length > 0n) await this.told('zeroing', this.options.zero({ offset, length }));
   }
 
   sync(): Promise<void> {
@@ -61,7 +72,7 @@ class FileBlocks implements BlockHandle {
     if (this.closed) return;
     this.closed = true;
     await this.file.close();
-    await this.options.lock?.release();
+    await this.options.closed();
   }
 
   /** What the disk says, with the file's name and a reason. */
@@ -85,7 +96,6 @@ class FileBlocks implements BlockHandle {
 
 /** The range reads as zeros; a thick file keeps its blocks, a thin one gives them back. */
 async function zeroRange(file: FileHandle, range: { offset: bigint; length: bigint }, thick: boolean): Promise<void> {
-  if (range.length === 0n) return;
   try {
     await fallocate(file.fd, FALLOC_KEEP_SIZE | (thick ? FALLOC_ZERO_RANGE : FALLOC_PUNCH_HOLE), range);
   } catch (error) {

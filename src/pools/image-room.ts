@@ -5,9 +5,10 @@ import { join } from 'node:path';
 import { syncFilesystem, tryLockFile, type Lock } from '../host/files.ts';
 import { FlockError } from '../model/errors.ts';
 import { isSnapshotPoint } from '../model/points.ts';
-import { humanBytes, LARGEST, parseQuantity } from '../model/quantity.ts';
+import { humanBytes, LARGEST } from '../model/quantity.ts';
 import { CopyFiles, listing, POOL_LOCK, readSidecar, sizeOf } from './image-layout.ts';
 import type { PoolRoom } from './pool.ts';
+import { reserved } from './reserve.ts';
 
 /** Sizes are multiples of this, bytes. */
 export const UNIT = 4096n;
@@ -17,12 +18,6 @@ export interface RoomPolicy {
   reserve: string;
   /** null: thick files, nothing is promised twice. */
   overcommit: number | 'unlimited' | null;
-}
-
-/** Bytes kept free of a filesystem of this size. */
-function reserved(reserve: string, size: bigint): bigint {
-  const percent = /^([0-9]{1,2}(?:\.[0-9]{1,3})?)%$/u.exec(reserve)?.[1];
-  return percent === undefined ? parseQuantity(reserve) : (size * BigInt(Math.round(Number(percent) * 1000))) / 100_000n;
 }
 
 /** What may be booked of a filesystem of this size, null for no limit. */
