@@ -7,7 +7,22 @@ test('reads a list of pools, as YAML or JSON, under `pools` or alone', () => {
   const wanted = [{ name: 'local', type: 'image', path: '/srv/flock', reserve: '10Gi', overcommit: 2 }];
   assert.deepEqual(parsePools('pools:\n- {name: local, type: image, path: /srv/flock, reserve: 10Gi, overcommit: 2}'), wanted);
   assert.deepEqual(parsePools(JSON.stringify(wanted)), wanted);
-  assert.equal(parsePools('[{name: a, type: image, path: /x, overcommit: unlimited, reserve: 2.5%}]')[0]?.overcommit, 'unlimited');
+  assert.equal(parsePools('[{name: a, type: image, path: /x, overcommit: unlimited, reserve: 2.5%}]').length, 1);
+});
+
+test('reads pools of LVM', () => {
+  const wanted = [
+    {
+      name: 'thick',
+      type: 'lvm',
+      volumeGroup: 'data',
+      snapshotReserve: '10%',
+      lvcreateOptions: ['--type=raid1', '--mirrors=1'],
+      tools: 'host',
+    },
+    { name: 'thin', type: 'lvm-thin', volumeGroup: 'data', thinPool: 'pool0', overcommit: 'unlimited', autoextend: '20%' },
+  ];
+  assert.deepEqual(parsePools(JSON.stringify(wanted)), wanted);
 });
 
 for (const [text, reason, message] of [
@@ -27,9 +42,16 @@ for (const [text, reason, message] of [
   ['[{name: a, type: image, path: /x, reserve: 100m}]', 'Invalid', /pools\[0\]\.reserve/u],
   ['[{name: a, type: image, path: /x, reserve: 100%}]', 'Invalid', /pools\[0\]\.reserve/u],
   ['[{name: a, type: image, path: /x}, {name: a, type: image, path: /y}]', 'Invalid', /the name a is there twice/u],
-  ['[{name: a, type: lvm}]', 'Unsupported', /pools\[0\]\.type: pools of type lvm are not in this release/u],
-  ['[{name: a, type: lvm-thin}]', 'Unsupported', /not in this release/u],
-  ['[{name: a, type: directory, path: /x}]', 'Unsupported', /not in this release/u],
+  ['[{name: a, path: /x}]', 'Invalid', /pools\[0\]\.type: is none of/u],
+  ['[{name: a, type: lvm}]', 'Invalid', /pools\[0\].*volumeGroup/u],
+  ['[{name: a, type: lvm-thin, volumeGroup: data}]', 'Invalid', /pools\[0\].*thinPool/u],
+  ['[{name: a, type: lvm, volumeGroup: ../data}]', 'Invalid', /pools\[0\]\.volumeGroup/u],
+  ['[{name: a, type: lvm, volumeGroup: -data}]', 'Invalid', /pools\[0\]\.volumeGroup/u],
+  ['[{name: a, type: lvm, volumeGroup: data, path: /x}]', 'Invalid', /pools\[0\].*path/u],
+  ['[{name: a, type: lvm, volumeGroup: data, snapshotReserve: much}]', 'Invalid', /pools\[0\]\.snapshotReserve: "much" is neither/u],
+  ['[{name: a, type: lvm, volumeGroup: data, lvcreateOptions: [--zero=n]}]', 'Invalid', /pools\[0\]\.lvcreateOptions/u],
+  ['[{name: a, type: lvm, volumeGroup: data, tools: mine}]', 'Invalid', /pools\[0\]\.tools/u],
+  ['[{name: a, type: directory}]', 'Invalid', /pools\[0\].*path/u],
 ] as const)
   test(`says what is wrong with ${JSON.stringify(text)}`, () => {
     assert.throws(

@@ -2,7 +2,7 @@
 import Type, { type Static } from 'typebox';
 import Value from 'typebox/value';
 import { parse } from 'yaml';
-import { FlockError, Invalid, messageOf } from '../model/errors.ts';
+import { Invalid, messageOf } from '../model/errors.ts';
 import { POOL_NAME_PATTERN, printable } from '../model/names.ts';
 import { parseQuantity, QUANTITY_PATTERN } from '../model/quantity.ts';
 import { POOL_TYPES } from '../model/storage-node.ts';
@@ -17,9 +17,14 @@ const LVM_NAME = Type.String({ pattern: '^[a-zA-Z0-9_+][a-zA-Z0-9_+.-]*$', maxLe
 const TOOLS = { tools: Type.Optional(Type.Enum(['host', 'image'])) };
 const STRICT = { additionalProperties: false };
 
-/** Folder of an image or directory pool, absolute. */
+/** `path`: the pool's folder, absolute. */
 const ImageConfiguration = Type.Object(
   { ...NAMED, type: Type.Literal('image'), path: Type.String({ pattern: '^/' }), ...RESERVE, ...OVERCOMMIT },
+  STRICT,
+);
+
+const DirectoryConfiguration = Type.Object(
+  { ...NAMED, type: Type.Literal('directory'), path: Type.String({ pattern: '^/' }), ...RESERVE, ...OVERCOMMIT },
   STRICT,
 );
 
@@ -56,12 +61,16 @@ const LvmThinConfiguration = Type.Object(
 );
 
 /** By type. */
-const KNOWN = { image: ImageConfiguration, lvm: LvmConfiguration, 'lvm-thin': LvmThinConfiguration };
-export type PoolConfiguration = Static<typeof ImageConfiguration> | Static<typeof LvmConfiguration> | Static<typeof LvmThinConfiguration>;
+const KNOWN = { image: ImageConfiguration, directory: DirectoryConfiguration, lvm: LvmConfiguration, 'lvm-thin': LvmThinConfiguration };
+export type PoolConfiguration =
+  | Static<typeof ImageConfiguration>
+  | Static<typeof DirectoryConfiguration>
+  | Static<typeof LvmConfiguration>
+  | Static<typeof LvmThinConfiguration>;
 
 const PERCENT = /^[0-9]{1,2}(\.[0-9]{1,3})?%$/u;
 
-/** Reads YAML or JSON: `pools:` with a list, or the list alone. Throws Invalid naming the field, Unsupported for types to come. */
+/** Reads YAML or JSON: `pools:` with a list, or the list alone. Throws Invalid naming the field. */
 export function parsePools(text: string): PoolConfiguration[] {
   const list = listIn(text);
   const pools = list.map((each, index) => checkedPool(each, `pools[${index}]`));
@@ -108,7 +117,6 @@ const givenIn = (parameters: object | undefined): string => {
 function schemaOf(value: unknown, where: string): (typeof KNOWN)[keyof typeof KNOWN] {
   if (typeof value !== 'object' || value === null) throw new Invalid(`${where}: must be object`);
   const { type } = value as { type?: unknown };
-  if (type === 'directory') throw new FlockError('Unsupported', `${where}.type: pools of type ${type} are not in this release; use image or directory`);
   if (isKnown(type)) return KNOWN[type];
   const types = POOL_TYPES.map((each) => JSON.stringify(each)).join(', ');
   throw new Invalid(`${where}.type: ${typeof type === 'string' ? `${printable(type)} is none` : 'is none'} of ${types}`);

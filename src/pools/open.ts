@@ -23,15 +23,22 @@ export interface OpenPoolOptions {
 
 /** Throws NotPermitted when what is there is not that pool any more, NotFound when nothing is. */
 export async function openPool(configuration: PoolConfiguration, options: OpenPoolOptions): Promise<Pool> {
-  return configuration.type === 'image' ? openImage(configuration, options) : openLvm(configuration, options);
+  switch (configuration.type) {
+    case 'image':
+    case 'directory':
+      return openFolder(configuration, options);
+    case 'lvm':
+    case 'lvm-thin':
+      return openLvm(configuration, options);
+  }
 }
 
 type Configuration<T extends PoolConfiguration['type']> = Extract<PoolConfiguration, { type: T }>;
 
-async function openImage(configuration: Configuration<'image'>, { uuid, crash }: OpenPoolOptions): Promise<Pool> {
-  const { name, path, reserve = DEFAULT_RESERVE, overcommit = null } = configuration;
-  const policy = { reserve, overcommit };
-  return openImagePool({ name, path, uuid: await beInitialised(path, uuid), policy, ...(crash ? { crash } : {}) });
+async function openFolder(configuration: Configuration<'image' | 'directory'>, { uuid, crash }: OpenPoolOptions): Promise<Pool> {
+  const { name, type, path, reserve = DEFAULT_RESERVE, overcommit = null } = configuration;
+  const order = { name, path, uuid: await beInitialised(path, uuid), policy: { reserve, overcommit }, ...(crash ? { crash } : {}) };
+  return type === 'directory' ? openDirectoryPool(order) : openImagePool(order);
 }
 
 async function openLvm(configuration: Configuration<'lvm' | 'lvm-thin'>, options: OpenPoolOptions): Promise<Pool> {
