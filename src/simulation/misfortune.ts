@@ -99,7 +99,12 @@ export class Misfortune {
     const { server } = this.#world;
     if (!server.up) return;
     server.stop();
-    this.#last('the server is down', () => server.start(), 10_000);
+    // Now and then for minutes: Leases run out, and watches are too old afterwards.
+    this.#last('the server is down', () => server.start(), this.#chance.happens(0.1) ? 180_000 : 10_000);
+  }
+
+  watchesDrop(): void {
+    this.#world.server.dropWatches('the connection was reset');
   }
 
   /** Of the node that a new volume would go to: nobody has heard of it yet. */

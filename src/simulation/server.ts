@@ -54,7 +54,12 @@ export class Server {
 
   stop(): void {
     this.up = false;
-    for (const ends of Array.from(this.#watches)) ends('the server stopped');
+    this.dropWatches('the server stopped');
+  }
+
+  /** Whoever watches has to begin again. */
+  dropWatches(why: string): void {
+    for (const ends of Array.from(this.#watches)) ends(why);
   }
 
   start(): void {

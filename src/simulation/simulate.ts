@@ -52,6 +52,7 @@ function actsOf(people: People, misfortune: Misfortune, temper: Temper): Act[] {
     act('siege', 7, () => misfortune.siege()),
     act('storm', temper.network, () => misfortune.storm()),
     act('server stops', temper.network, () => misfortune.serverStops()),
+    act('watches drop', temper.network, () => misfortune.watchesDrop()),
     act('full pool', temper.disks, () => misfortune.fullPool()),
     act('pool gone', temper.disks, () => misfortune.poolGone()),
     act('create where no room is', 2, () => {
