@@ -142,7 +142,7 @@ export class NodeReport {
     const problem = (await this.#parts.inventory.problems()).get(pool.name);
     if (problem !== undefined) return { ...fixed, healthy: false, obstacle: { reason: 'PoolNotUsable', message: problem } };
     try {
-      const { capacity, booked, free, size, used } = await pool.room();
+      const { capacity, booked, free, size, used, warning } = await pool.room();
       const damaged = [...(await damages(this.#parts.inventory))].flatMap(([name, { pool: at }]) => (at === pool.name ? [name] : []));
       const foreign = await this.#parts.inventory.foreign(pool.name);
       return {
@@ -153,6 +153,7 @@ export class NodeReport {
         size: String(size),
         used: String(used),
         healthy: true,
+        ...(warning === undefined ? {} : { obstacle: { reason: 'PoolFull', message: warning } }),
         ...(foreign.length > 0 ? { foreign } : {}),
         ...(damaged.length > 0 ? { damaged } : {}),
         ...(orphaned ? { orphaned } : {}),
