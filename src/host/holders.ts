@@ -104,13 +104,16 @@ async function mountsEverywhere(device: string): Promise<string[]> {
     if (namespace === '' || seen.has(namespace)) continue;
     seen.add(namespace);
     const mounts = parseMounts(await orNothing(readFile(`/proc/${pid}/mountinfo`, 'utf8'), ''));
-    const ours = mounts.filter((mount: Mount) => mount.number === number || mount.source === device);
+    const ours = mounts.filter((mount: Mount) => mount.number === number || mount.source === device || isNode(mount, device));
     // Whose namespace is ours too is told by nobody's name: any of our processes has it.
     const whose = namespace === own ? '' : ` for ${await namedProcess(pid)}`;
     for (const mount of ours) found.push(`mounted at ${mount.target}${whose}`);
   }
   return found;
 }
+
+/** The device's own node at another path, as raw volumes are handed out: whoever opens it there gets whatever has its number by then. */
+const isNode = (mount: Mount, device: string): boolean => mount.filesystem === 'devtmpfs' && `/dev${mount.root}` === device;
 
 /** Descriptors of a process with what they point at. */
 async function descriptors(pid: string): Promise<{ fd: string; target: string }[]> {

@@ -84,6 +84,15 @@ test('a raw block volume is its device node at the path, and goes with the unmou
   assert.ok((await stat(target)).isFile());
 });
 
+test('a device whose node is bound to a path is not detached, and the path is named', { skip }, async (t) => {
+  const { device, file, folder } = await temporaryDevice(t, 16n << 20n);
+  const target = join(folder, 'block');
+  await beBound(device, target);
+  await assert.rejects(beDetached(file), (error: Error) => isReason(error, 'InUse') && error.message.includes(`mounted at ${target}`));
+  await beUnmounted(target);
+  await beDetached(file);
+});
+
 test('a busy mount is not unmounted, and its user is named; after it ended it is', { skip }, async (t) => {
   const { device, target } = await formatted(t);
   await beMounted(device, target, 'ext4', false);

@@ -104,6 +104,7 @@ export async function beUnmounted(target: string): Promise<void> {
 
 /** How often a mount that is busy without a user is tried again: whoever looks through /proc has it in hand for a moment. */
 const TRIES = 20;
+const OWN_TRIES = 3;
 
 async function unmountOne(path: string): Promise<void> {
   for (let tries = 1; ; tries += 1) {
@@ -119,9 +120,9 @@ async function unmountOne(path: string): Promise<void> {
 
 async function beUnusedOrTriedAgain(path: string, tries: number, error: CommandFailed): Promise<void> {
   const others = await usersOf(path, process.pid);
-  if (others.length > 0 || tries >= TRIES) {
-    // What this process itself has there it lets go in a moment; if not, that is said too.
-    const users = others.length > 0 ? others : await usersOf(path);
+  // What this process itself has there it lets go in a moment; if not, that is said too.
+  const users = others.length > 0 || tries < OWN_TRIES ? others : await usersOf(path);
+  if (users.length > 0 || tries >= TRIES) {
     const names = users.length === 0 ? 'a user that could not be found' : users.join(', ');
     throw new FlockError('InUse', `${path} is busy: used by ${names}. End it and try again`, { cause: error });
   }
