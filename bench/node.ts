@@ -8,7 +8,9 @@ import type { Pool } from '../src/pools/pool.ts';
 import { pullRound } from '../src/transfer/receiver.ts';
 import { serveTransfers } from '../src/transfer/sender.ts';
 import { spansOf } from '../src/transfer/spans.ts';
-import type { Hello, Log, NodeIdentity, Progress, RoundOrder } from '../src/transfer/transfer.ts';
+import type { NodeIdentity } from '../src/api/certificates.ts';
+import type { Log } from '../src/api/log.ts';
+import type { Hello, Progress, RoundOrder } from '../src/transfer/transfer.ts';
 import { overwriteRandomly } from './loads.ts';
 
 export interface Order {

@@ -18,7 +18,7 @@ import { dropJournal, readJournal } from '../transfer/journal.ts';
 import { pullRound } from '../transfer/receiver.ts';
 import { scrub } from '../transfer/scrub.ts';
 import { serveTransfers } from '../transfer/sender.ts';
-import type { NodeIdentity } from '../transfer/transfer.ts';
+import type { NodeIdentity } from '../api/certificates.ts';
 import { startAgent } from './agent.ts';
 import { hostMounts } from './host-mounts.ts';
 import type { Alongside } from './local-node.ts';

@@ -9,7 +9,8 @@ import type { Snapshot } from '../model/snapshot.ts';
 import type { StorageNode } from '../model/storage-node.ts';
 import type { Filesystem, Volume } from '../model/volume.ts';
 import type { CopyName, Pool } from '../pools/pool.ts';
-import type { JournalState, Log, PullOptions, RoundOrder, RoundReport, ScrubReport } from '../transfer/transfer.ts';
+import type { Log } from '../api/log.ts';
+import type { JournalState, PullOptions, RoundOrder, RoundReport, ScrubReport } from '../transfer/transfer.ts';
 
 /** The machine's mounts and filesystems. Every verb looks, acts only if needed, and looks again. */
 export interface Mounts {

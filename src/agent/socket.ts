@@ -3,21 +3,12 @@
 // its own (src/csi).
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { chmod, rm } from 'node:fs/promises';
-import { FlockError, Invalid, messageOf, reasonOf, type Reason } from '../model/errors.ts';
+import { statusOf } from '../api/status.ts';
+import { FlockError, Invalid, messageOf, reasonOf } from '../model/errors.ts';
 
 export type Call = (body: { [field: string]: unknown }) => Promise<object>;
 
 const LARGEST_BODY = 64 * 1024;
-
-const STATUS: Partial<{ [R in Reason]: number }> = {
-  Invalid: 400,
-  NotFound: 404,
-  Forbidden: 403,
-  NotPermitted: 409,
-  InUse: 409,
-  Conflict: 409,
-  Unavailable: 503,
-};
 
 /** Serves `calls` (by path) and `metrics`. A socket that a dead agent left behind is replaced. */
 export async function serveSocket(
@@ -50,8 +41,7 @@ async function serve(
     if (!call) throw new FlockError('NotFound', `the agent has no ${request.method} ${request.url}`);
     answer(response, 200, await call(await bodyOf(request)));
   } catch (error) {
-    const reason = reasonOf(error);
-    answer(response, STATUS[reason] ?? 500, { reason, message: messageOf(error) });
+    answer(response, statusOf(error).code, { reason: reasonOf(error), message: messageOf(error) });
   }
 }
 

@@ -7,16 +7,8 @@ import { timestamp } from '../model/clock.ts';
 import type { Stored } from '../model/meta.ts';
 import type { Incoming, Move } from '../model/move.ts';
 import { commitPoint } from '../model/points.ts';
-import type {
-  Hello,
-  JournalState,
-  NodeIdentity,
-  Progress,
-  PullOptions,
-  RoundOrder,
-  RoundReport,
-  ScrubReport,
-} from '../transfer/transfer.ts';
+import type { NodeIdentity } from '../api/certificates.ts';
+import type { Hello, JournalState, Progress, PullOptions, RoundOrder, RoundReport, ScrubReport } from '../transfer/transfer.ts';
 import type { FoundCopy } from './inventory.ts';
 import type { AgentPorts } from './ports.ts';
 import { patchMove } from './records.ts';

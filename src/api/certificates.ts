@@ -10,7 +10,7 @@ import { nodeName } from '../model/names.ts';
 import { ADMIN_GROUP, certificateOf, CONTROLLER_GROUP, NODE_GROUP, NODE_USER_PREFIX, type Certificate } from './peer.ts';
 import type { Settings } from './settings.ts';
 
-/** A node's certificate, as PEM. */
+/** A node's certificate, as PEM. Asked for at every handshake, so that a renewed one is used without a restart. */
 export interface NodeIdentity {
   cluster: string;
   node: string;

@@ -35,17 +35,19 @@ const UID = new RegExp(UID_PATTERN, 'u');
 /** The node that a certificate is for: exactly one `flock://<cluster>/node/<name>` among its names. Throws Unauthorized. */
 export function nodeOf(certificate: Certificate): NodePeer {
   const parsed = certificateOf(certificate);
-  const names = parsed.subjectAltName ?? '';
   const refuse = (why: string): never => {
     throw new FlockError('Unauthorized', `the certificate of ${JSON.stringify(parsed.subject)} is not a node's: ${why}`);
   };
+  const found = nodeIn(parsed.subjectAltName);
+  return found ? { ...found, uid: uidIn(parsed.subject) } : refuse('it must have exactly one name like flock://<cluster>/node/<name>');
+}
+
+/** The node that a certificate's alternative names speak of, null if of none or of several. */
+export function nodeIn(names = ''): { cluster: string; node: string } | null {
   // A name with separators in it is shown quoted. Ours never need it, so that one who tries is not worth understanding.
-  if (names.includes('"')) return refuse('its names cannot be read without doubt');
-  if ((names.match(OUR_URI) ?? []).length !== 1) return refuse('it must have exactly one name like flock://<cluster>/node/<name>');
-  const found = names.split(', ').flatMap((name) => URI.exec(name) ?? []);
-  const [, cluster, node] = found;
-  if (cluster === undefined || node === undefined || node.length > 253) return refuse('its name is not like flock://<cluster>/node/<name>');
-  return { cluster, node, uid: uidIn(parsed.subject) };
+  if (names.includes('"') || (names.match(OUR_URI) ?? []).length !== 1) return null;
+  const [, cluster, node] = names.split(', ').flatMap((name) => URI.exec(name) ?? []);
+  return cluster === undefined || node === undefined || node.length > 253 ? null : { cluster, node };
 }
 
 function uidIn(subject: string): string | null {

@@ -1,5 +1,6 @@
 // A cluster in one process: the shipped controllers and agents over records, disks and wires of the simulation. Starts processes, and starts
 // them again when they died. What happens to it is chosen elsewhere (people.ts, applications.ts).
+import type { Log } from '../api/log.ts';
 import { startAgent, type Agent } from '../agent/agent.ts';
 import type { AgentMetrics } from '../agent/metrics.ts';
 import { publicationsIn } from '../agent/publications.ts';
@@ -311,12 +312,6 @@ function helloOf({ metadata, status }: Stored<Move>): Hello {
   return { protocol: 1, purpose, move: metadata.name, moveUid: metadata.uid, volumeUid, copy: source?.copy ?? '', epoch };
 }
 
-interface Log {
-  debug(fields: object, message: string): void;
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-  error(fields: object, message: string): void;
-}
 type Tell = (about: ApiObject, type: 'Normal' | 'Warning', reason: string, message: string) => void;
 
 const silent = { inc: () => undefined, set: () => undefined };

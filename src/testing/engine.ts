@@ -23,7 +23,7 @@ import { Moves, type Move, type MoveSpec } from '../model/move.ts';
 import { StorageNodes, type PoolStatus, type StorageNode } from '../model/storage-node.ts';
 import { Events, type Event } from '../model/system.ts';
 import { Volumes, type Volume, type VolumeSpec } from '../model/volume.ts';
-import type { NodeIdentity } from '../transfer/transfer.ts';
+import type { NodeIdentity } from '../api/certificates.ts';
 import { localAgent, type LocalAgent } from '../cli/agent-socket.ts';
 import { temporaryFilesystem, temporaryFolder, type FilesystemOrder, type Test } from './folders.ts';
 import { keptLog, type KeptLog } from './kept-log.ts';

@@ -1,7 +1,7 @@
 // Nodes with certificates of one cluster. Only *.test.ts import it.
 import { openAuthority, requestCertificate } from '../api/certificates.ts';
 import { systemClock } from '../model/clock.ts';
-import type { NodeIdentity } from '../transfer/transfer.ts';
+import type { NodeIdentity } from '../api/certificates.ts';
 import { memorySettings } from './memory-settings.ts';
 
 /** A cluster of its own authority: identities of its nodes, made once each. */

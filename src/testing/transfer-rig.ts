@@ -7,18 +7,9 @@ import { memoryDisk, MemoryPool } from '../pools/memory.ts';
 import type { BlockHandle, Pool } from '../pools/pool.ts';
 import { pullRound } from '../transfer/receiver.ts';
 import { serveTransfers } from '../transfer/sender.ts';
-import type {
-  Hello,
-  Log,
-  NodeIdentity,
-  Offer,
-  Progress,
-  PullOptions,
-  RoundOrder,
-  RoundReport,
-  SourceOptions,
-  SourceServer,
-} from '../transfer/transfer.ts';
+import type { NodeIdentity } from '../api/certificates.ts';
+import type { Log } from '../api/log.ts';
+import type { Hello, Offer, Progress, PullOptions, RoundOrder, RoundReport, SourceOptions, SourceServer } from '../transfer/transfer.ts';
 import { temporaryFolder, type Test } from './folders.ts';
 import { aCluster } from './identities.ts';
 import { keptLog, type KeptLog } from './kept-log.ts';

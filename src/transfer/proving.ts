@@ -3,14 +3,15 @@
 import { FlockError } from '../model/errors.ts';
 import { BlockPlan } from './block-plan.ts';
 import { differences, everyLeaf, spansOfLeaves } from './comparing.ts';
-import { readEach } from './disk.ts';
+import { readEach, type Pieced } from './disk.ts';
 import { hashing } from './hashing.ts';
-import type { LeafTable } from './leaves.ts';
+import { LEAF, leafLength, type LeafTable } from './leaves.ts';
 import type { SourceLink } from './source-link.ts';
 import { endOf, leavesOf, splitAtLeaves, type Span } from './spans.ts';
 import { zeroHash } from './leaves.ts';
 import { dataOf, hashInto, withHandle } from './target-copy.ts';
-import type { Log, PullOptions } from './transfer.ts';
+import type { Log } from '../api/log.ts';
+import type { PullOptions } from './transfer.ts';
 
 /** How often what differs is pulled again before the disk or the source is given up. */
 const REPAIRS = 3;
@@ -39,8 +40,9 @@ export async function proveByFrames(parts: ProvingParts, plan: BlockPlan): Promi
 
 async function differingBlocks({ target, link }: ProvingParts, plan: BlockPlan): Promise<number[]> {
   const different: number[] = [];
-  const blocks = function* (): Generator<{ offset: number; length: number; block: number }> {
-    for (let block = 0; block < plan.count; block += 1) yield { offset: plan.offset(block), length: plan.length(block), block };
+  const blocks = function* (): Generator<Pieced & { block: number }> {
+    for (let block = 0; block < plan.count; block += 1)
+      if (!plan.isProven(block)) yield { offset: plan.offset(block), length: plan.length(block), pieces: plan.pieces(block), block };
   };
   await withHandle(target, 'read', (handle) =>
     readEach(
@@ -71,13 +73,18 @@ async function proveZeros({ target, link, deviceBytes }: ProvingParts, plan: Blo
 }
 
 /**
- * Source and target agree leaf by leaf in what `spans` touch, and in their roots: this root. `table` holds the target's leaves that are
- * known from before; the others are read from the disk. When the roots differ all the same, everything is compared. Throws Corrupt.
+ * Source and target agree leaf by leaf in what was copied, and in their roots: this root. `table` holds the target's leaves that are known
+ * from before; the others are read from the disk, unless they were while it was copied. When the roots differ all the same, everything is compared. Throws Corrupt.
  */
-export async function proveByRoot(parts: ProvingParts, table: LeafTable, spans: readonly Span[]): Promise<string> {
+export async function proveByRoot(
+  parts: ProvingParts,
+  table: LeafTable,
+  copied: { spans: readonly Span[]; blocks: BlockPlan },
+): Promise<string> {
   const { link, log } = parts;
-  let doubtful = leavesOf(spans);
+  let doubtful = leavesOf(copied.spans);
   for (const leaf of doubtful) table.forget(leaf);
+  rememberProven(table, copied.blocks);
   for (let repairs = 0; ; repairs += 1) {
     const different = await compared(parts, table, doubtful);
     if (different.length === 0) {
@@ -92,6 +99,15 @@ export async function proveByRoot(parts: ProvingParts, table: LeafTable, spans: 
       await parts.pullAgain(new BlockPlan(spansOfLeaves(different, table.deviceBytes)));
     }
     for (const leaf of different.length === 0 ? doubtful : different.map((one) => one.leaf)) table.forget(leaf);
+  }
+}
+
+/** Whole leaves that were read back already. */
+function rememberProven(table: LeafTable, blocks: BlockPlan): void {
+  for (let block = 0; block < blocks.count; block += 1) {
+    const leaf = Math.floor(blocks.offset(block) / LEAF);
+    const whole = blocks.pieces(block).length === 1 && blocks.length(block) === leafLength(leaf, table.deviceBytes);
+    if (whole && blocks.isProven(block)) table.set(leaf, blocks.hash(block));
   }
 }
 

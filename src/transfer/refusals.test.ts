@@ -9,8 +9,8 @@ import { aCluster } from '../testing/identities.ts';
 import { aRig, fill, hello, MIB, same, SOURCE } from '../testing/transfer-rig.ts';
 import { encodeHeader, FRAME, header, HEADER } from './frame.ts';
 import { controlFrame } from './messages.ts';
-import { nodeIn } from './node-identity.ts';
-import type { NodeIdentity, PullOptions } from './transfer.ts';
+import type { NodeIdentity } from '../api/certificates.ts';
+import type { PullOptions } from './transfer.ts';
 
 const SIZE = 4 * MIB;
 
@@ -145,21 +145,6 @@ for (const { what, frames } of HOSTILE)
     await rig.pull({ round: 0 });
     assert.equal(await same(rig, SIZE), true);
   });
-
-test('a certificate names one node of this cluster, without quoting, or none', () => {
-  const cases: [string | undefined, string | null][] = [
-    ['URI:flock://c/node/n1', 'n1'],
-    ['DNS:n1, URI:flock://c/node/n1, IP Address:127.0.0.1', 'n1'],
-    ['URI:flock://other/node/n1', null],
-    ['URI:flock://c/node/n1, URI:flock://c/node/n2', null],
-    ['URI:"flock://x, URI:flock://c/node/n1"', null],
-    ['URI:flock://c/node/N1', null],
-    ['URI:flock://c/node/', null],
-    ['DNS:flock://c/node/n1', null],
-    [undefined, null],
-  ];
-  for (const [names, node] of cases) assert.equal(nodeIn(names, 'c'), node, String(names));
-});
 
 test('a renewed certificate is used from the next connection on, at either end', async (t) => {
   const rig = await aRig(t, { size: SIZE });

@@ -2,11 +2,12 @@
 import type { AddressInfo, Socket } from 'node:net';
 import { createServer, type Server, type TLSSocket } from 'node:tls';
 import { FlockError, messageOf } from '../model/errors.ts';
-import { listenSecurely } from './node-identity.ts';
+import { listenSecurely } from './tls.ts';
 import type { SetRate } from './pacing.ts';
 import { Serving } from './serving.ts';
 import type { MoveMemory } from './source-round.ts';
-import type { NodeIdentity, SourceOptions, SourceServer } from './transfer.ts';
+import type { NodeIdentity } from '../api/certificates.ts';
+import type { SourceOptions, SourceServer } from './transfer.ts';
 
 const CONNECTIONS = 256;
 const HANDSHAKE = 10_000;

@@ -16,7 +16,7 @@ import {
   ReleaseMessage,
   RootMessage,
 } from './messages.ts';
-import { peerOf } from './node-identity.ts';
+import { peerOf } from './tls.ts';
 import { Pacer, type SetRate } from './pacing.ts';
 import type { FrameSink } from './parser.ts';
 import { ReadAhead } from './read-ahead.ts';
@@ -75,7 +75,7 @@ export class Serving implements FrameSink {
   }
 
   frame(of: Header, payload: Buffer): void {
-    if (of.type === FRAME.READ) return this.#reads.push(of);
+    if (of.type === FRAME.READ) return this.#reads.push(of, payload);
     this.#waiting += 1;
     this.#answering = this.#answering.then(async () => {
       try {

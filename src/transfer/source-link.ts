@@ -3,7 +3,7 @@
 import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls';
 import type { Static, TSchema } from 'typebox';
 import { FlockError } from '../model/errors.ts';
-import { encodeHeader, FRAME, header, HEADER, MORE, type FrameType, type Header } from './frame.ts';
+import { encodeHeader, FRAME, header, HEADER, isAnswer, MORE, type FrameType, type Header } from './frame.ts';
 import { HASH } from './hashing.ts';
 import { encodeLeaves } from './leaf-list.ts';
 import { decodeManifest, MANIFEST_LIMIT, manifestHash, type Manifest } from './manifest.ts';
@@ -18,9 +18,11 @@ import {
   WelcomeMessage,
   type PrepareMessage,
 } from './messages.ts';
-import { dialSecurely } from './node-identity.ts';
+import { dialSecurely } from './tls.ts';
 import type { FrameSink } from './parser.ts';
 import type { PullOptions } from './transfer.ts';
+import { encodeSpans } from './span-list.ts';
+import type { Span } from './spans.ts';
 import { Wire } from './wire.ts';
 
 /** What one turn of the socket brings at most, bytes. */
@@ -36,7 +38,7 @@ interface Waiting {
 }
 
 export class SourceLink implements FrameSink {
-  /** Who takes DATA and ZERO frames now. */
+  /** Who takes the answers to requests for blocks now. */
   blocks: FrameSink | null = null;
   readonly #options: PullOptions;
   readonly #socket: TLSSocket;
@@ -103,12 +105,13 @@ export class SourceLink implements FrameSink {
   }
 
   /** Asks for blocks; the answers go to `blocks`, `req` tells which is which. */
-  request(blocks: readonly { req: number; offset: number; length: number }[]): void {
-    const frames = Buffer.alloc(blocks.length * HEADER);
-    blocks.forEach(({ req, offset, length }, index) =>
-      encodeHeader(header(FRAME.READ, { req, offset, rawLen: length }), frames, index * HEADER),
-    );
-    this.#wire.send(frames);
+  request(blocks: readonly { req: number; length: number; pieces: readonly Span[] }[]): void {
+    const frames = blocks.flatMap(({ req, length, pieces }) => {
+      const list = pieces.length === 1 ? Buffer.alloc(0) : encodeSpans(pieces);
+      const { offset } = pieces[0] as Span;
+      return [encodeHeader(header(FRAME.READ, { req, offset, rawLen: length, wireLen: list.length })), list];
+    });
+    this.#wire.send(Buffer.concat(frames));
   }
 
   /** Hashes of at most 32 Ki leaves, ascending, in one buffer. */
@@ -142,7 +145,7 @@ export class SourceLink implements FrameSink {
   }
 
   place(of: Header): Buffer {
-    if (of.type === FRAME.DATA || of.type === FRAME.ZERO) {
+    if (isAnswer(of.type)) {
       if (!this.blocks) throw new FlockError('Corrupt', 'a block came that nobody asked for');
       return this.blocks.place(of);
     }
@@ -154,7 +157,7 @@ export class SourceLink implements FrameSink {
   }
 
   frame(of: Header, payload: Buffer): void {
-    if (of.type === FRAME.DATA || of.type === FRAME.ZERO) return this.blocks?.frame(of, payload);
+    if (isAnswer(of.type)) return this.blocks?.frame(of, payload);
     const waiting = this.#waiting.get(of.req);
     if (!waiting) return;
     waiting.chunks.push(payload);

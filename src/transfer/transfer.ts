@@ -1,18 +1,11 @@
 // What moves data between two agents: the shapes that sender, receiver and their callers share. The target dials the source and pulls;
 // the source answers only what its authoriser allows for this peer after a fresh read of the record.
+import type { NodeIdentity } from '../api/certificates.ts';
+import type { Log } from '../api/log.ts';
 import type { Clock } from '../model/clock.ts';
 import type { CrashPoint } from '../model/crash.ts';
 import type { Verified } from '../model/move.ts';
 import type { CopyName, Pool } from '../pools/pool.ts';
-
-/** A node's certificate, as PEM. Asked for at every handshake, so that a renewed one is used without a restart. */
-export interface NodeIdentity {
-  cluster: string;
-  node: string;
-  key: string;
-  certificate: string;
-  authority: string;
-}
 
 /** The first frame of a connection: for what the target comes. */
 export interface Hello {
@@ -48,13 +41,6 @@ export interface Peer {
 
 /** Throws a FlockError (Forbidden, Conflict, NotFound) to refuse; the peer is told its reason and message. */
 export type Authorize = (hello: Hello, peer: Peer) => Promise<Offer>;
-
-export interface Log {
-  debug(fields: object, message: string): void;
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-  error(fields: object, message: string): void;
-}
 
 export interface SourceServer {
   address: string;

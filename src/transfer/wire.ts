@@ -6,7 +6,7 @@ import type { Clock } from '../model/clock.ts';
 import { FlockError } from '../model/errors.ts';
 import { encodeHeader, FRAME, header, type Header } from './frame.ts';
 import { controlFrame, errorMessage, errorOf } from './messages.ts';
-import { dialError } from './node-identity.ts';
+import { dialError } from './tls.ts';
 import { FrameParser, type FrameSink } from './parser.ts';
 
 const PING_EVERY = 5_000;

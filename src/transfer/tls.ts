@@ -3,26 +3,15 @@
 import { constants } from 'node:crypto';
 import { isIP } from 'node:net';
 import type { ConnectionOptions, SecureContextOptions, TlsOptions, TLSSocket } from 'node:tls';
-import { nodeOf } from '../api/peer.ts';
+import type { NodeIdentity } from '../api/certificates.ts';
+import { certificateOf, nodeIn, nodeOf, type Certificate, type NodePeer } from '../api/peer.ts';
 import { FlockError } from '../model/errors.ts';
-import { NAME_PATTERN } from '../model/names.ts';
-import type { NodeIdentity, Peer } from './transfer.ts';
+import type { Peer } from './transfer.ts';
 
-const name = new RegExp(NAME_PATTERN, 'u');
-
-const nodeUri = (cluster: string, node: string): string => `flock://${cluster}/node/${node}`;
-
-/** The node that a certificate's alternative names speak of, null if of none or of several. */
-export function nodeIn(alternativeNames: string | undefined, cluster: string): string | null {
-  // Names with commas or quotes come quoted. Our authority signs none, and taking quoting apart is how such checks have been fooled.
-  if (!alternativeNames || alternativeNames.includes('"')) return null;
-  const prefix = `URI:${nodeUri(cluster, '')}`;
-  const nodes = alternativeNames
-    .split(', ')
-    .filter((entry) => entry.startsWith(prefix))
-    .map((entry) => entry.slice(prefix.length));
-  const [node] = nodes;
-  return nodes.length === 1 && node && name.test(node) ? node : null;
+/** The node that a certificate is for, null when it is for none of this cluster. */
+function nodeOfCluster(certificate: Certificate, cluster: string): NodePeer | null {
+  const found = nodeIn(certificateOf(certificate).subjectAltName);
+  return found?.cluster === cluster ? nodeOf(certificate) : null;
 }
 
 const secure = (identity: NodeIdentity): SecureContextOptions => ({
@@ -48,7 +37,7 @@ export const dialSecurely = (identity: NodeIdentity, node: string): ConnectionOp
   rejectUnauthorized: true,
   servername: isIP(node) === 0 ? node : '',
   checkServerIdentity: (_host, certificate) => {
-    const found = nodeIn(certificate.subjectaltname, identity.cluster);
+    const found = nodeOfCluster(certificate, identity.cluster)?.node;
     if (found === node) return undefined;
     return new FlockError(
       'Unauthorized',
@@ -66,9 +55,9 @@ export function peerOf(socket: TLSSocket, identity: NodeIdentity): Peer {
       'Unauthorized',
       `the certificate is not valid here (${String(socket.authorizationError)}): it must be signed by this cluster's authority and not be expired`,
     );
-  const node = nodeIn(certificate.subjectAltName, identity.cluster);
-  if (!node) throw new FlockError('Unauthorized', `the certificate is of no node of cluster ${identity.cluster}`);
-  return { node, uid: nodeOf(certificate).uid };
+  const peer = nodeOfCluster({ raw: certificate.raw }, identity.cluster);
+  if (!peer) throw new FlockError('Unauthorized', `the certificate is of no node of cluster ${identity.cluster}`);
+  return { node: peer.node, uid: peer.uid };
 }
 
 /** What went wrong while dialling: a certificate, or the way there. */
