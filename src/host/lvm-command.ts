@@ -182,7 +182,7 @@ class CommandGroups {
   enter(volumeGroup: string): Promise<string | null> {
     return this.#turn('', async () => {
       this.#inside.set(volumeGroup, (this.#inside.get(volumeGroup) ?? 0) + 1);
-      for (const tree of TREES) if (await isMade(groupOf(tree, volumeGroup))) return groupOf(tree, volumeGroup);
+      for (const tree of TREES) if (await isMade(tree, groupOf(tree, volumeGroup))) return groupOf(tree, volumeGroup);
       return null;
     });
   }
@@ -201,8 +201,10 @@ class CommandGroups {
 
 const cgroups = new CommandGroups();
 
-async function isMade(group: string): Promise<boolean> {
+async function isMade(tree: string, group: string): Promise<boolean> {
   try {
+    // Before cgroup v2 an ordinary folder would be made there.
+    await readFile(join(tree, 'cgroup.controllers'));
     await mkdir(group, { recursive: true });
     await readFile(join(group, 'cgroup.procs'));
     return true;
