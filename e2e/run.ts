@@ -17,7 +17,9 @@ interface Scenario {
 
 const SCENARIOS: readonly Scenario[] = [
   { name: 'rig', about: 'the cluster itself: nodes, pods, DNS, LVM, power cuts, partitions', core: true },
+  { name: 'chart', about: 'the chart: linted, rendered, judged by the API server', core: true },
   { name: 'csi', about: 'Flock by its chart: claims in pods that write, growing, deleting', core: true },
+  { name: 'rights', about: 'what an agent may write: its own node and nothing else', core: true },
   { name: 'moving', about: 'volumes that follow their pods to other nodes', core: true },
   { name: 'crashes', about: 'agents, controllers, kubelets and nodes that die; more claims than room', core: true },
 ];
