@@ -1,60 +1,72 @@
 // What differs between two files that share blocks: where both lie on the same blocks they are equal, because shared blocks are never
-// overwritten. Everything that cannot be proven equal is reported. Streams: a file of a million extents costs no memory.
+// overwritten. Everything that cannot be proven equal is reported, to the block. Streams by pages of extents: a file of a million of them
+// costs no memory, and each costs no wait of its own.
 import type { FileHandle } from 'node:fs/promises';
 import { dataRanges, mappedExtents, type Mapped } from '../host/extents.ts';
-import { roundUp } from '../model/quantity.ts';
 import { UNIT } from './image-room.ts';
 import type { Extent } from './pool.ts';
 
-/** Changes closer than this are one extent: reading over a small gap is cheaper than another request. */
-const MERGED_GAP = 32n * 1024n;
+const BLOCK = Number(UNIT);
 
 /** A piece of the file: where it lies, or that it reads as zeros. */
 interface Piece {
-  offset: bigint;
-  end: bigint;
-  physical: bigint | null;
+  offset: number;
+  end: number;
+  physical: number | null;
   zero: boolean;
+}
+
+interface Range {
+  offset: number;
+  end: number;
+  zero: boolean;
+}
+
+interface Sized {
+  file: FileHandle;
+  size: bigint;
 }
 
 /** All that may hold something else than zeros. */
 export async function* allData(file: FileHandle, size: bigint): AsyncGenerator<Extent> {
-  yield* merged(written(file.fd, size), size);
+  const joined = new Joined(Number(size));
+  for await (const page of mappedExtents(file.fd, Number(size)))
+    yield* joined.with(page.filter(({ unwritten }) => !unwritten).map(({ logical, length }) => dataAt(logical, logical + length)));
+  yield* joined.rest();
 }
 
 /** Like allData, for filesystems whose extents say nothing. */
 export async function* allDataSought(file: FileHandle, size: bigint): AsyncGenerator<Extent> {
-  yield* merged(sought(file.fd, size), size);
+  const joined = new Joined(Number(size));
+  for await (const { offset, length } of dataRanges(file.fd, size)) yield* joined.with([dataAt(Number(offset), Number(offset + length))]);
+  yield* joined.rest();
 }
+
+const dataAt = (offset: number, end: number): Range => ({ offset, end, zero: false });
 
 /** What `to` has otherwise than `from`; what reads as zeros now and did not is ZERO. */
-export async function* difference(
-  from: { file: FileHandle; size: bigint },
-  to: { file: FileHandle; size: bigint },
-): AsyncGenerator<Extent> {
-  yield* merged(compared(pieces(from, to.size), pieces(to, to.size)), to.size);
-}
-
-async function* written(fd: number, size: bigint): AsyncGenerator<Extent> {
-  for await (const { logical: offset, length, unwritten } of mappedExtents(fd, size)) {
-    if (!unwritten) yield { offset, length, kind: 'DATA' };
-  }
-}
-
-async function* sought(fd: number, size: bigint): AsyncGenerator<Extent> {
-  for await (const range of dataRanges(fd, size)) yield { ...range, kind: 'DATA' };
+export async function* difference(from: Sized, to: Sized): AsyncGenerator<Extent> {
+  const joined = new Joined(Number(to.size));
+  for await (const page of compared(pieces(from, to.size), pieces(to, to.size))) yield* joined.with(page);
+  yield* joined.rest();
 }
 
 /** The file from 0 to `until` without gaps; holes, unwritten blocks and what is behind its end read as zeros. */
-async function* pieces(of: { file: FileHandle; size: bigint }, until: bigint): AsyncGenerator<Piece> {
-  let at = 0n;
-  for await (const extent of mappedExtents(of.file.fd, of.size)) {
-    if (extent.logical > at) yield { offset: at, end: extent.logical, physical: null, zero: true };
-    yield pieceOf(extent);
-    at = extent.logical + extent.length;
+async function* pieces({ file, size }: Sized, until: bigint): AsyncGenerator<Piece[]> {
+  let at = 0;
+  for await (const page of mappedExtents(file.fd, Number(size))) {
+    const found: Piece[] = [];
+    for (const extent of page) {
+      if (extent.logical > at) found.push(zerosAt(at, extent.logical));
+      found.push(pieceOf(extent));
+      at = extent.logical + extent.length;
+    }
+    yield found;
   }
-  if (at < until) yield { offset: at, end: until, physical: null, zero: true };
+  if (at < until) yield [zerosAt(at, Number(until))];
 }
+
+const zerosAt = (offset: number, end: number): Piece => ({ offset, end, physical: null, zero: true });
 
 const pieceOf = ({ logical, length, physical, unwritten }: Mapped): Piece => ({
   offset: logical,
@@ -63,56 +75,98 @@ const pieceOf = ({ logical, length, physical, unwritten }: Mapped): Piece => ({
   zero: unwritten,
 });
 
-async function* compared(from: AsyncGenerator<Piece>, to: AsyncGenerator<Piece>): AsyncGenerator<Extent> {
-  let old = await nextOf(from);
-  for await (const now of to) {
-    let at = now.offset;
-    while (at < now.end) {
-      while (old && old.end <= at) old = await nextOf(from);
-      const end: bigint = old && old.end < now.end ? old.end : now.end;
-      if (!isSame(old, now, at)) yield { offset: at, length: end - at, kind: now.zero ? 'ZERO' : 'DATA' };
-      at = end;
-    }
+/** Ranges in which the two are not surely equal, a page for each page of `to`. */
+async function* compared(from: AsyncGenerator<Piece[]>, to: AsyncGenerator<Piece[]>): AsyncGenerator<Range[]> {
+  const old = new Cursor(from);
+  for await (const page of to) {
+    const found: Range[] = [];
+    for (const now of page) await compareOne(now, old, found);
+    yield found;
   }
   await from.return(undefined);
 }
 
-async function nextOf(pieces: AsyncGenerator<Piece>): Promise<Piece | null> {
-  const { value, done } = await pieces.next();
-  return done ? null : (value as Piece);
+async function compareOne(now: Piece, old: Cursor, found: Range[]): Promise<void> {
+  for (let at = now.offset; at < now.end;) {
+    const before = old.at(at) ?? (await old.from(at));
+    const end = before && before.end < now.end ? before.end : now.end;
+    if (!isSame(before, now, at)) found.push({ offset: at, end, zero: now.zero });
+    at = end;
+  }
 }
 
-function isSame(old: Piece | null, now: Piece, at: bigint): boolean {
+/** Pieces read forwards, one page of them at a time. */
+class Cursor {
+  readonly #pages: AsyncGenerator<Piece[]>;
+  #page: Piece[] = [];
+  #next = 0;
+
+  constructor(pages: AsyncGenerator<Piece[]>) {
+    this.#pages = pages;
+  }
+
+  /** The piece that ends behind `at`, where it is in this page. */
+  at(at: number): Piece | null {
+    while (this.#next < this.#page.length && (this.#page[this.#next] as Piece).end <= at) this.#next += 1;
+    return this.#page[this.#next] ?? null;
+  }
+
+  /** The piece that ends behind `at`; null when there is none. */
+  async from(at: number): Promise<Piece | null> {
+    for (let found = this.at(at); ; found = this.at(at)) {
+      if (found) return found;
+      const { value, done } = await this.#pages.next();
+      if (done) return null;
+      this.#page = value as Piece[];
+      this.#next = 0;
+    }
+  }
+}
+
+function isSame(old: Piece | null, now: Piece, at: number): boolean {
   if (!old || old.zero || now.zero) return now.zero && (old === null || old.zero);
   if (old.physical === null || now.physical === null) return false;
   return old.physical + (at - old.offset) === now.physical + (at - now.offset);
 }
 
-/** Aligned to the unit and merged. A ZERO that is not aligned is read like data; ZEROs are joined only where they touch. */
-async function* merged(extents: AsyncIterable<Extent>, size: bigint): AsyncGenerator<Extent> {
-  let open = null as Extent | null;
-  for await (const raw of extents) {
-    const extent = aligned(raw, size);
-    const end: bigint = open ? open.offset + open.length : 0n;
-    if (open && joins(open, extent, end)) {
-      const stop = extent.offset + extent.length;
-      open = { ...open, length: (stop > end ? stop : end) - open.offset };
-      continue;
-    }
-    if (open) yield open;
-    open = extent;
+/** Ranges as extents, aligned to blocks, joined where they touch. What is zeros and not aligned is read like data. */
+class Joined {
+  readonly #size: number;
+  #open: Range | null = null;
+
+  constructor(size: number) {
+    this.#size = size;
   }
-  if (open) yield open;
+
+  /** What is complete with these. */
+  with(ranges: readonly Range[]): Extent[] {
+    const complete: Extent[] = [];
+    for (const range of ranges) {
+      const next = this.#aligned(range);
+      const open = this.#open;
+      if (open && open.zero === next.zero && next.offset <= open.end) {
+        open.end = Math.max(open.end, next.end);
+        continue;
+      }
+      if (open) complete.push(extentOf(open));
+      this.#open = next;
+    }
+    return complete;
+  }
+
+  rest(): Extent[] {
+    return this.#open ? [extentOf(this.#open)] : [];
+  }
+
+  #aligned({ offset, end, zero }: Range): Range {
+    const begin = Math.floor(offset / BLOCK) * BLOCK;
+    const stop = Math.min(Math.ceil(end / BLOCK) * BLOCK, this.#size);
+    return { offset: begin, end: stop, zero: zero && begin === offset && stop === end };
+  }
 }
 
-const joins = (open: Extent, next: Extent, end: bigint): boolean =>
-  open.kind === next.kind && next.offset - end <= (open.kind === 'DATA' ? MERGED_GAP : 0n);
-
-function aligned({ offset, length, kind }: Extent, size: bigint): Extent {
-  const end = offset + length;
-  const begin = offset - (offset % UNIT);
-  const up = roundUp(end, UNIT);
-  const stop = up > size ? size : up;
-  const whole = begin === offset && stop === end;
-  return { offset: begin, length: stop - begin, kind: kind === 'ZERO' && whole ? 'ZERO' : 'DATA' };
-}
+const extentOf = ({ offset, end, zero }: Range): Extent => ({
+  offset: BigInt(offset),
+  length: BigInt(end - offset),
+  kind: zero ? 'ZERO' : 'DATA',
+});

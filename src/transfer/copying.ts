@@ -1,19 +1,23 @@
 // The target's pipeline: asks for blocks up to a window, checks each hash before a byte is written, writes behind, and lets the journal
-// follow the device's sync. It never has more than 64 MiB that a crash would send again. Knows no rounds.
+// follow the device's sync. It never has more than 64 MiB that a crash would send again. What was synced
+// is read back whenever the disk has nothing to write. Knows no rounds.
 import type { Clock } from '../model/clock.ts';
 import type { CrashPoint } from '../model/crash.ts';
 import { FlockError } from '../model/errors.ts';
 import type { BlockHandle } from '../pools/pool.ts';
 import type { BlockPlan } from './block-plan.ts';
 import { Buffers } from './buffers.ts';
+import { inLanes, readPieces, writePieces } from './disk.ts';
 import { FRAME, type Header } from './frame.ts';
 import { HASH, hashing } from './hashing.ts';
 import type { Journal } from './journal.ts';
 import type { Proven } from './journal-records.ts';
 import { LEAF, zeroHash } from './leaves.ts';
 import type { Meter } from './meter.ts';
+import { unpack } from './packing.ts';
 import type { FrameSink } from './parser.ts';
 import type { SourceLink } from './source-link.ts';
+import type { Span } from './spans.ts';
 
 /** Asked for and not yet here. */
 const WINDOW = 16 * LEAF;
@@ -34,6 +38,8 @@ export interface CopyingParts {
   meter: Meter;
   /** Where a block is all zeros the target may hold something else. */
   explicitZeros: boolean;
+  /** What lies between two near pieces is zeros and has its blocks: it may be written with them. */
+  fillGaps: boolean;
   clock: Clock;
   crash: CrashPoint;
 }
@@ -63,6 +69,9 @@ class Copying implements FrameSink {
   #written: number[] = [];
   #writtenBytes = 0;
   #syncing: Promise<void> | null = null;
+  /** On the disk and not read back. */
+  readonly #unproven: number[] = [];
+  #provingOne: Promise<void> | null = null;
   #syncedAt: number;
   readonly #outcome = Promise.withResolvers<void>();
   #over = false;
@@ -87,7 +96,7 @@ class Copying implements FrameSink {
       link.ended.removeEventListener('abort', stop);
       link.blocks = null;
       // The handle is the caller's to close: nothing may be writing then.
-      await Promise.allSettled([...this.#writing, this.#syncing]);
+      await Promise.allSettled([...this.#writing, this.#syncing, this.#provingOne]);
       this.#buffers.close();
     }
   }
@@ -107,9 +116,10 @@ class Copying implements FrameSink {
     this.#windowBytes -= of.rawLen;
     meter.frames += 1;
     meter.sent += of.wireLen;
-    const zero = of.type === FRAME.ZERO;
-    const hash = zero ? zeroHash(of.rawLen) : hashing.digest(payload);
-    if (hash.equals(of.hash)) this.#store(asked, payload, hash);
+    const bytes = of.type === FRAME.PACKED ? asked.buffer.subarray(0, of.rawLen) : payload;
+    if (of.type === FRAME.PACKED) unpack(bytes, of.wireLen);
+    const hash = of.type === FRAME.ZERO ? zeroHash(of.rawLen) : hashing.digest(bytes);
+    if (hash.equals(of.hash)) this.#store(asked, bytes, hash);
     else this.#askAgain(asked, of);
     this.#advance();
   }
@@ -149,11 +159,11 @@ class Copying implements FrameSink {
     this.#writing.add(writing);
   }
 
-  async #write(block: number, payload: Buffer): Promise<void> {
-    const { plan, handle, explicitZeros } = this.#parts;
-    const offset = BigInt(plan.offset(block));
-    if (payload.length > 0) await handle.write(payload, offset);
-    else if (explicitZeros) await handle.zero(offset, BigInt(plan.length(block)));
+  async #write(block: number, bytes: Buffer): Promise<void> {
+    const { plan, handle, explicitZeros, fillGaps } = this.#parts;
+    const pieces = plan.pieces(block);
+    if (bytes.length > 0) await writePieces(handle, pieces, bytes, fillGaps);
+    else if (explicitZeros) await inLanes(pieces, ({ offset, length }) => handle.zero(BigInt(offset), BigInt(length)));
   }
 
   #stored(block: number, hash: Buffer): void {
@@ -170,6 +180,7 @@ class Copying implements FrameSink {
   #advance(): void {
     if (this.#over) return;
     this.#request();
+    this.#readBack();
     const late = this.#written.length > 0 && this.#parts.clock.monotonic() - this.#syncedAt >= SYNC_EVERY;
     const all = this.#allWritten();
     if (this.#syncing) return;
@@ -183,7 +194,7 @@ class Copying implements FrameSink {
 
   #request(): void {
     const { plan, link } = this.#parts;
-    const asked: { req: number; offset: number; length: number }[] = [];
+    const asked: { req: number; length: number; pieces: Span[] }[] = [];
     for (let block = this.#nextBlock(); block !== null; block = this.#nextBlock()) {
       const length = plan.length(block);
       if (!this.#fits(length)) break;
@@ -194,7 +205,7 @@ class Copying implements FrameSink {
       this.#underWay.set(block, { block, buffer });
       this.#windowBytes += length;
       this.#atRisk += length;
-      asked.push({ req: block, offset: plan.offset(block), length });
+      asked.push({ req: block, length, pieces: plan.pieces(block) });
     }
     if (asked.length > 0) link.request(asked);
   }
@@ -218,7 +229,10 @@ class Copying implements FrameSink {
     this.#writtenBytes = 0;
     this.#syncing = this.#record(blocks)
       .then(
-        () => void (this.#atRisk -= bytes),
+        () => {
+          this.#atRisk -= bytes;
+          this.#unproven.push(...blocks);
+        },
         (error: unknown) => this.#fail(error),
       )
       .finally(() => {
@@ -235,6 +249,31 @@ class Copying implements FrameSink {
     if (!journal) return;
     await journal.progress(rangesOf(blocks, plan), meter.takeUnrecorded());
     crash('transfer.progress.recorded');
+  }
+
+  /**
+   * One block, when the disk has nothing better to do: a wire slower than the disk makes this free, and on a busy disk it would only take
+   * its turn from the writes. What is left, or does not match, is found out after the copying.
+   */
+  #readBack(): void {
+    if (this.#provingOne || this.#writing.size > 0 || this.#underWay.size === 0) return;
+    const block = this.#unproven.shift();
+    const buffer = block === undefined ? null : this.#buffers.take(LEAF);
+    if (block === undefined || !buffer) return;
+    this.#provingOne = this.#prove(block, buffer)
+      .catch((error: unknown) => this.#fail(error))
+      .finally(() => {
+        this.#provingOne = null;
+        this.#buffers.give(buffer);
+        this.#advance();
+      });
+  }
+
+  async #prove(block: number, buffer: Buffer): Promise<void> {
+    const { plan, handle } = this.#parts;
+    const bytes = buffer.subarray(0, plan.length(block));
+    await readPieces(handle, plan.pieces(block), bytes);
+    if (hashing.digest(bytes).equals(plan.hash(block))) plan.setProven(block);
   }
 
   /** The first failure stands. What was written before the connection broke is recorded: it need not come again. */

@@ -5,7 +5,9 @@ import { HASH } from './hashing.ts';
 import { LEAF } from './leaves.ts';
 
 export const HEADER = 64;
-const MAGIC = 0x464c4b31;
+const MAGIC = 0x464c4b00;
+/** Of the wire as a whole: the magic number's last byte. 2: blocks of several pieces, blocks without their zeros. */
+const VERSION = 2;
 
 export const FRAME = {
   HELLO: 1,
@@ -27,6 +29,7 @@ export const FRAME = {
   TREE_NEXT: 17,
   TREE_FETCH: 18,
   TREE_DIRTY: 19,
+  PACKED: 20,
 } as const;
 export type FrameType = (typeof FRAME)[keyof typeof FRAME];
 
@@ -35,13 +38,15 @@ export const MORE = 1;
 
 /** The payload of a control frame, bytes. */
 export const CONTROL_LIMIT = 64 * 1024;
+/** The list of pieces of one block, bytes. */
+const PIECES_LIMIT = 4096;
 
 const LIMIT_OF: { [T in FrameType]: number } = {
   [FRAME.HELLO]: CONTROL_LIMIT,
   [FRAME.WELCOME]: CONTROL_LIMIT,
   [FRAME.PREPARE]: CONTROL_LIMIT,
   [FRAME.MANIFEST]: LEAF,
-  [FRAME.READ]: 0,
+  [FRAME.READ]: PIECES_LIMIT,
   [FRAME.DATA]: LEAF,
   [FRAME.ZERO]: 0,
   [FRAME.ROUND_END]: CONTROL_LIMIT,
@@ -56,6 +61,7 @@ const LIMIT_OF: { [T in FrameType]: number } = {
   [FRAME.TREE_NEXT]: LEAF,
   [FRAME.TREE_FETCH]: LEAF,
   [FRAME.TREE_DIRTY]: CONTROL_LIMIT,
+  [FRAME.PACKED]: LEAF,
 };
 
 export interface Header {
@@ -65,13 +71,13 @@ export interface Header {
   flags: number;
   /** Which request it is or answers. */
   req: number;
-  /** Of DATA, ZERO, READ: where in the volume, bytes. */
+  /** Of blocks (DATA, ZERO, PACKED, READ): where in the volume it begins, bytes. */
   offset: number;
-  /** Of DATA, ZERO, READ: bytes of the volume it speaks of. 0 in control frames. */
+  /** Of blocks: bytes of the volume it speaks of, of all its pieces together. 0 in control frames. */
   rawLen: number;
   /** Bytes of payload that follow. */
   wireLen: number;
-  /** Of DATA and ZERO: BLAKE3 of the raw bytes. Zeros in all others. */
+  /** Of DATA, ZERO and PACKED: BLAKE3 of the raw bytes. Zeros in all others. */
   hash: Buffer;
 }
 
@@ -92,7 +98,7 @@ export const header = (type: FrameType, more: Partial<Omit<Header, 'type' | 'cod
 
 /** Writes the header into `into` at `at`. */
 export function encodeHeader(of: Header, into: Buffer = Buffer.alloc(HEADER), at = 0): Buffer {
-  into.writeUInt32BE(MAGIC, at);
+  into.writeUInt32BE(MAGIC | VERSION, at);
   into.writeUInt8(of.type, at + 4);
   into.writeUInt8(of.codec, at + 5);
   into.writeUInt16BE(of.flags, at + 6);
@@ -107,7 +113,7 @@ export function encodeHeader(of: Header, into: Buffer = Buffer.alloc(HEADER), at
 
 /** Throws Corrupt for everything that no honest peer sends. */
 export function decodeHeader(from: Buffer): Header {
-  if (from.readUInt32BE(0) !== MAGIC) throw malformed('it does not begin with the magic number');
+  checkMagic(from.readUInt32BE(0));
   const type = from.readUInt8(4);
   if (!isFrameType(type)) throw malformed(`type ${type} is not known`);
   if (from.readUInt8(5) !== 0) throw malformed(`codec ${from.readUInt8(5)} is not known`);
@@ -124,6 +130,12 @@ export function decodeHeader(from: Buffer): Header {
   return decoded;
 }
 
+function checkMagic(magic: number): void {
+  if ((magic & ~0xff) !== MAGIC) throw malformed('it does not begin with the magic number');
+  if ((magic & 0xff) === VERSION) return;
+  throw new FlockError('Unsupported', `the peer speaks version ${magic & 0xff} of the wire, this node ${VERSION}: upgrade the older node`);
+}
+
 function checkLengths(of: Header): void {
   if (of.wireLen > LIMIT_OF[of.type]) throw malformed(`a payload of ${of.wireLen} bytes is above the limit of its type ${of.type}`);
   if (!Number.isSafeInteger(of.offset + of.rawLen)) throw malformed('its offset is beyond every volume');
@@ -132,9 +144,16 @@ function checkLengths(of: Header): void {
     return;
   }
   if (of.rawLen === 0 || of.rawLen > LEAF) throw malformed(`a block of ${of.rawLen} bytes`);
-  if (of.type === FRAME.DATA && of.wireLen !== of.rawLen) throw malformed(`${of.wireLen} bytes of payload for ${of.rawLen} bytes`);
+  if (!fits(of)) throw malformed(`${of.wireLen} bytes of payload for ${of.rawLen} bytes`);
 }
 
-const speaksOfBlock = (type: FrameType): boolean => type === FRAME.DATA || type === FRAME.ZERO || type === FRAME.READ;
+function fits({ type, wireLen, rawLen }: Header): boolean {
+  if (type === FRAME.DATA) return wireLen === rawLen;
+  return type !== FRAME.PACKED || wireLen < rawLen;
+}
+
+/** Frames that answer a READ. */
+export const isAnswer = (type: FrameType): boolean => type === FRAME.DATA || type === FRAME.ZERO || type === FRAME.PACKED;
+const speaksOfBlock = (type: FrameType): boolean => type === FRAME.READ || isAnswer(type);
 const isFrameType = (type: number): type is FrameType => type in LIMIT_OF;
 const malformed = (why: string): FlockError => new FlockError('Corrupt', `the peer sent a malformed frame: ${why}`);

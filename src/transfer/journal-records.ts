@@ -19,7 +19,8 @@ const TextOrNull = Type.Union([Type.String(), Type.Null()]);
 
 /** Whose journal it is. */
 export const Made = Type.Object({
-  version: Type.Literal(1),
+  /** 2: blocks of several pieces. An older numbering of blocks would be misread: such a journal counts as unreadable. */
+  version: Type.Literal(2),
   moveUid: Type.String(),
   volumeUid: Type.String(),
   epoch: Whole,

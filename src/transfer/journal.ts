@@ -80,7 +80,7 @@ export class Journal {
     if (!there.ledger || !isOf(there.ledger.made, made)) {
       const pristine = !there.exists && (await empty());
       await dropJournal(pool, copy);
-      await writeAtomically(path, madeRecord({ version: 1, ...made, pristine }));
+      await writeAtomically(path, madeRecord({ version: 2, ...made, pristine }));
     }
     const file = await open(path, 'r+');
     try {

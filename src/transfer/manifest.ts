@@ -4,8 +4,8 @@ import { FlockError } from '../model/errors.ts';
 import { hashing } from './hashing.ts';
 import { LEAF } from './leaves.ts';
 import { ManifestHead, parse } from './messages.ts';
-import { BLOCK, coalesce, endOf, type Span } from './spans.ts';
-import { VarintReader, VarintWriter } from './varint.ts';
+import { decodeSpans, encodeSpans } from './span-list.ts';
+import { coalesce, type Span } from './spans.ts';
 
 /** Bytes of an encoded manifest; also what the target takes at most. */
 export const MANIFEST_LIMIT = 32 * 1024 * 1024;
@@ -34,17 +34,6 @@ export function encodeManifest(manifest: Manifest, limit = MANIFEST_LIMIT): Buff
   }
 }
 
-function encodeSpans(spans: readonly Span[]): Buffer {
-  const out = new VarintWriter();
-  let at = 0;
-  for (const span of spans) {
-    out.put(span.offset / BLOCK - at);
-    out.put(Math.ceil(span.length / BLOCK) * 2 + (span.zero ? 1 : 0));
-    at = Math.ceil(endOf(span) / BLOCK);
-  }
-  return out.bytes();
-}
-
 /** Throws Corrupt for all that is not a manifest: too long, out of order, beyond the volume. */
 export function decodeManifest(encoded: Buffer): Manifest {
   if (encoded.length < 4 || encoded.length > MANIFEST_LIMIT) throw new FlockError('Corrupt', `a manifest of ${encoded.length} bytes`);
@@ -54,22 +43,6 @@ export function decodeManifest(encoded: Buffer): Manifest {
   if (head.leafBytes !== LEAF || head.hash !== hashing.name)
     throw new FlockError('Unsupported', `the source hashes leaves of ${head.leafBytes} bytes by ${head.hash}; upgrade the older node`);
   return { head, spans: decodeSpans(encoded.subarray(4 + length), head.deviceBytes) };
-}
-
-function decodeSpans(encoded: Buffer, deviceBytes: number): Span[] {
-  const reader = new VarintReader(encoded);
-  const spans: Span[] = [];
-  let at = 0;
-  while (!reader.done) {
-    const offset = at + reader.take() * BLOCK;
-    const coded = reader.take();
-    const length = Math.floor(coded / 2) * BLOCK;
-    if (length === 0 || !(offset < deviceBytes) || !(offset + length < deviceBytes + BLOCK))
-      throw new FlockError('Corrupt', `the manifest lists ${length} bytes at ${offset} of a volume of ${deviceBytes} bytes`);
-    spans.push({ offset, length: Math.min(length, deviceBytes - offset), zero: coded % 2 === 1 });
-    at = offset + length;
-  }
-  return spans;
 }
 
 export const manifestHash = (encoded: Buffer): string => hashing.digest(encoded).toString('hex');

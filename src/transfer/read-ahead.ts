@@ -4,15 +4,23 @@ import { alignedBuffer, giveBack } from '../host/aligned.ts';
 import { FlockError } from '../model/errors.ts';
 import { HEADROOM } from './disk.ts';
 import { encodeHeader, FRAME, header, HEADER, type Header } from './frame.ts';
-import { isZero, LEAF } from './leaves.ts';
+import { LEAF } from './leaves.ts';
+import { pack } from './packing.ts';
 import type { Pacer } from './pacing.ts';
 import type { SourceRound } from './source-round.ts';
+import { decodeSpans } from './span-list.ts';
+import { BLOCK, endOf, type Span } from './spans.ts';
 import type { Wire } from './wire.ts';
 
 const BUFFERS = 8;
 /** What a peer may have asked for and not got yet. */
 const QUEUE_LIMIT = 1024;
 const QUEUE_BYTES = 64 * LEAF;
+
+interface Request {
+  of: Header;
+  pieces: Span[];
+}
 
 interface Parts {
   wire: Wire;
@@ -25,7 +33,7 @@ export class ReadAhead {
   readonly #parts: Parts;
   readonly #free: Buffer[] = [];
   #made = 0;
-  readonly #queue: Header[] = [];
+  readonly #queue: Request[] = [];
   #queuedBytes = 0;
   #sent: Promise<void> = Promise.resolve();
   #closed = false;
@@ -35,15 +43,13 @@ export class ReadAhead {
   }
 
   /** Throws Corrupt for more than a window, and for what no round has. */
-  push(request: Header): void {
+  push(of: Header, list: Buffer): void {
     const round = this.#parts.round();
     if (!round) throw new FlockError('Conflict', 'a block was asked for before a round was prepared');
-    if (request.offset + request.rawLen > round.deviceBytes)
-      throw new FlockError('Corrupt', `${request.rawLen} bytes at ${request.offset} were asked for, beyond the volume's end`);
-    if (this.#queue.length >= QUEUE_LIMIT || this.#queuedBytes + request.rawLen > QUEUE_BYTES)
+    if (this.#queue.length >= QUEUE_LIMIT || this.#queuedBytes + of.rawLen > QUEUE_BYTES)
       throw new FlockError('Corrupt', 'more blocks were asked for at once than a window holds');
-    this.#queue.push(request);
-    this.#queuedBytes += request.rawLen;
+    this.#queue.push({ of, pieces: piecesOf(of, list, round.deviceBytes) });
+    this.#queuedBytes += of.rawLen;
     this.#advance();
   }
 
@@ -64,8 +70,8 @@ export class ReadAhead {
     while (this.#queue.length > 0 && !this.#closed) {
       const buffer = this.#free.pop() ?? this.#another();
       if (!buffer) return;
-      const request = this.#queue.shift() as Header;
-      this.#queuedBytes -= request.rawLen;
+      const request = this.#queue.shift() as Request;
+      this.#queuedBytes -= request.of.rawLen;
       this.#start(request, buffer);
     }
   }
@@ -76,15 +82,14 @@ export class ReadAhead {
     return alignedBuffer(HEADROOM + LEAF);
   }
 
-  #start(request: Header, buffer: Buffer): void {
+  #start({ of, pieces }: Request, buffer: Buffer): void {
     const round = this.#parts.round() as SourceRound;
-    const bytes = buffer.subarray(HEADROOM, HEADROOM + request.rawLen);
-    const reading = round.read(bytes, request.offset);
+    const reading = round.read(buffer.subarray(HEADROOM, HEADROOM + of.rawLen), pieces);
     // Waited for in its turn below.
     reading.catch(() => undefined);
     this.#sent = this.#sent.then(async () => {
       try {
-        await this.#send(request, buffer, { round, hash: await reading });
+        await this.#send(of, buffer, { round, hash: await reading });
       } catch (error) {
         this.#parts.wire.refuse(error);
         this.#recycle(buffer);
@@ -94,11 +99,11 @@ export class ReadAhead {
 
   async #send(request: Header, buffer: Buffer, read: { round: SourceRound; hash: Buffer }): Promise<void> {
     const { wire, pacer, onBytes } = this.#parts;
-    const zero = isZero(buffer.subarray(HEADROOM, HEADROOM + request.rawLen));
-    const wireLen = zero ? 0 : request.rawLen;
-    await pacer.take(HEADER + wireLen, wire.ended);
     const { req, offset, rawLen } = request;
-    encodeHeader(header(zero ? FRAME.ZERO : FRAME.DATA, { req, offset, rawLen, wireLen, hash: read.hash }), buffer, HEADROOM - HEADER);
+    const wireLen = pack(buffer.subarray(HEADROOM, HEADROOM + rawLen));
+    await pacer.take(HEADER + wireLen, wire.ended);
+    const type = wireLen === 0 ? FRAME.ZERO : wireLen === rawLen ? FRAME.DATA : FRAME.PACKED;
+    encodeHeader(header(type, { req, offset, rawLen, wireLen, hash: read.hash }), buffer, HEADROOM - HEADER);
     read.round.counts.frames += 1;
     read.round.counts.bytes += wireLen;
     onBytes(wireLen);
@@ -109,4 +114,18 @@ export class ReadAhead {
     this.#free.push(buffer);
     this.#advance();
   }
+}
+
+/** What a request asks for: one range, or the pieces in its list. Throws Corrupt where the two disagree, and beyond the volume's end. */
+function piecesOf({ offset, rawLen, wireLen }: Header, list: Buffer, deviceBytes: number): Span[] {
+  if (offset + rawLen > deviceBytes)
+    throw new FlockError('Corrupt', `${rawLen} bytes at ${offset} were asked for, beyond the volume's end`);
+  if (wireLen === 0) return [{ offset, length: rawLen, zero: false }];
+  const pieces = decodeSpans(list, deviceBytes);
+  const bytes = pieces.reduce((total, { length }) => total + length, 0);
+  // Only the end of the volume, which is the end of the list too, may be no whole page.
+  const uneven = pieces.slice(0, -1).some((piece) => endOf(piece) % BLOCK !== 0);
+  if (bytes !== rawLen || pieces[0]?.offset !== offset || uneven)
+    throw new FlockError('Corrupt', `a list of ${pieces.length} pieces with ${bytes} bytes was sent for ${rawLen} bytes at ${offset}`);
+  return pieces;
 }

@@ -210,8 +210,9 @@ export class Round {
     if (journal) meter.total = blocks.bytes;
     meter.turnTo('copying');
     const explicitZeros = journal ? plan.explicitZeros : true;
+    const fillGaps = !explicitZeros && !target.pool.thin;
     await withHandle(target, 'write', (handle) =>
-      copyBlocks({ link: this.#link, handle, plan: blocks, journal, meter, explicitZeros, clock, crash }),
+      copyBlocks({ link: this.#link, handle, plan: blocks, journal, meter, explicitZeros, fillGaps, clock, crash }),
     );
   }
 
@@ -243,7 +244,7 @@ export class Round {
       return null;
     }
     const table = plan.table ?? (await this.#tableBefore(head)) ?? new LeafTable(head.deviceBytes);
-    return { root: await proveByRoot(parts, table, plan.spans), table };
+    return { root: await proveByRoot(parts, table, plan), table };
   }
 
   async #copyAgain(plan: Plan, blocks: BlockPlan): Promise<void> {

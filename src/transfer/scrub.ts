@@ -6,20 +6,23 @@ import { FlockError, messageOf } from '../model/errors.ts';
 import type { BlockHandle, PointName } from '../pools/pool.ts';
 import { differences, everyLeaf, spansOfLeaves, type Difference } from './comparing.ts';
 import { using } from './disk.ts';
-import type { Header } from './frame.ts';
+import { FRAME, type Header } from './frame.ts';
 import { hashing } from './hashing.ts';
 import { LEAF, LeafTable } from './leaves.ts';
 import { Meter } from './meter.ts';
 import { SourceLink } from './source-link.ts';
 import { BLOCK, DataMap, spansOf, type Span } from './spans.ts';
 import { dataOf, hashInto, withHandle } from './target-copy.ts';
+import { unpack } from './packing.ts';
 import type { PullOptions, ScrubReport } from './transfer.ts';
+import { scrubTree } from './tree/scrub.ts';
 import { witnessOf } from './witness.ts';
 
 /** `point`: the target's, frozen at the commit. Throws InUse when something is to be repaired that the pool does not let anybody write now; the rest as pullRound. */
 export async function scrub(options: PullOptions, point: PointName): Promise<ScrubReport> {
   options.signal.throwIfAborted();
   await options.target.pool.verify();
+  if (options.target.pool.openTree) return scrubTree(options);
   const link = await SourceLink.dial(options);
   try {
     return await scrubbed(options, point, link);
@@ -169,7 +172,8 @@ class Fetched {
         return bytes.subarray(0, of.wireLen);
       },
       frame: (of: Header) => {
-        if (of.wireLen === 0) bytes.fill(0);
+        if (of.type === FRAME.ZERO) bytes.fill(0);
+        if (of.type === FRAME.PACKED) unpack(bytes, of.wireLen);
         if (hashing.digest(bytes).equals(of.hash)) resolve();
         else reject(new FlockError('Corrupt', `${length} bytes at ${offset} came with bytes that do not match their hash`));
       },
@@ -178,7 +182,7 @@ class Fetched {
     link.ended.addEventListener('abort', stop, { once: true });
     if (link.ended.aborted) stop();
     try {
-      link.request([{ req: 0, offset, length }]);
+      link.request([{ req: 0, length, pieces: [{ offset, length, zero: false }] }]);
       await promise;
     } finally {
       link.ended.removeEventListener('abort', stop);

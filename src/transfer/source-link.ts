@@ -3,7 +3,7 @@
 import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls';
 import type { Static, TSchema } from 'typebox';
 import { FlockError } from '../model/errors.ts';
-import { encodeHeader, FRAME, header, HEADER, isAnswer, MORE, type FrameType, type Header } from './frame.ts';
+import { encodeHeader, FRAME, header, isAnswer, MORE, type FrameType, type Header } from './frame.ts';
 import { HASH } from './hashing.ts';
 import { encodeLeaves } from './leaf-list.ts';
 import { decodeManifest, MANIFEST_LIMIT, manifestHash, type Manifest } from './manifest.ts';

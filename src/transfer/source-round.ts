@@ -4,16 +4,13 @@ import { FlockError, ifFound } from '../model/errors.ts';
 import type { CrashPoint } from '../model/crash.ts';
 import { readPoint, roundPoint } from '../model/points.ts';
 import type { BlockHandle, PointName } from '../pools/pool.ts';
-import { hashLeaves } from './disk.ts';
+import { hashLeaves, readPieces, type Block } from './disk.ts';
 import { HASH, hashing } from './hashing.ts';
 import { LEAF, leafLength, LeafTable, zeroHash } from './leaves.ts';
 import { encodeManifest, type Manifest } from './manifest.ts';
 import type { PrepareMessage } from './messages.ts';
-import { coalesce, dataBytes, DataMap, leavesOf, spansOf, type Span } from './spans.ts';
+import { dataBytes, DataMap, leavesOf, spansOf, type Span } from './spans.ts';
 import type { Hello, Offer } from './transfer.ts';
-
-/** What lies between two changes is sent with them up to this: a request more would cost as much. Bytes. */
-const GAP = 32 * 1024;
 
 /** What the source remembers of a move between its rounds. Lost with the process: it is found out again then, at the cost of reading. */
 export interface MoveMemory {
@@ -55,7 +52,7 @@ export class SourceRound {
       const deviceBytes = sizeOf(handle);
       const found = await changes(served, order, { point, deviceBytes });
       const head = headOf(served, order, { point, deviceBytes, cbt: found.cbt, allocated: found.allocated });
-      const spans = found.cbt === 'hash' ? [] : coalesce(found.spans, GAP);
+      const spans = found.cbt === 'hash' ? [] : found.spans;
       return new SourceRound(served, { head, spans }, { handle, table: tableOf(served, order, { ...found, deviceBytes }) });
     } catch (error) {
       await handle.close();
@@ -71,12 +68,13 @@ export class SourceRound {
     return this.#table.count;
   }
 
-  /** Fills `into` from `offset`; its hash. */
-  async read(into: Buffer, offset: number): Promise<Buffer> {
-    await this.#handle.read(into, BigInt(offset));
+  /** Fills `into` with these pieces; its hash. */
+  async read(into: Buffer, pieces: readonly Block[]): Promise<Buffer> {
+    await readPieces(this.#handle, pieces, into);
     const hash = hashing.digest(into);
+    const [{ offset }] = pieces as [Block];
     const leaf = Math.floor(offset / LEAF);
-    const whole = offset % LEAF === 0 && into.length === leafLength(leaf, this.deviceBytes);
+    const whole = pieces.length === 1 && offset % LEAF === 0 && into.length === leafLength(leaf, this.deviceBytes);
     if (whole && this.manifest.head.settled) this.#learn(leaf, hash);
     return hash;
   }

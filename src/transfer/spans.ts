@@ -15,17 +15,32 @@ export interface Span {
 
 export const endOf = (span: Span): number => span.offset + span.length;
 
+/** Ranges that are kept apart: above it near ones are joined, for a list of them takes memory on both nodes. */
+const MOST = 1024 * 1024;
+
 /** A pool's extents, rounded out to 4096 bytes but for the volume's end, neighbours joined. */
 export async function spansOf(extents: AsyncIterable<Extent>, deviceBytes: number): Promise<Span[]> {
-  const spans: Span[] = [];
+  let spans: Span[] = [];
   for await (const extent of extents) {
     const begin = Math.floor(Number(extent.offset) / BLOCK) * BLOCK;
     const stop = Number(extent.offset + extent.length);
     // What grew after the size was read is not this round's.
     const end = Math.min(Math.ceil(stop / BLOCK) * BLOCK, deviceBytes);
     if (end > begin) append(spans, { offset: begin, length: end - begin, zero: extent.kind === 'ZERO' });
+    if (spans.length > MOST) spans = fewer(spans);
   }
   return spans;
+}
+
+/** At most half as many. */
+function fewer(spans: Span[]): Span[] {
+  let joined = spans;
+  for (let gap = 2 * BLOCK; joined.length > MOST / 2; gap *= 2)
+    joined = coalesce(
+      joined.map((span) => ({ ...span, zero: false })),
+      gap,
+    );
+  return joined;
 }
 
 function append(spans: Span[], next: Span): void {
