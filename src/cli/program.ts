@@ -6,6 +6,7 @@ import { controllerCommand } from './commands/controller.ts';
 import { demoCommand } from './commands/demo.ts';
 import { doctorCommand } from './commands/doctor.ts';
 import { downCommand } from './commands/down.ts';
+import { explainCommand } from './commands/explain.ts';
 import { moveCancel } from './commands/move-cancel.ts';
 import { moveLimit } from './commands/move-limit.ts';
 import { moveList } from './commands/move-list.ts';
@@ -75,6 +76,7 @@ function programFor(context: Context): Command {
       ]),
     )
     .addCommand(group('node', 'show nodes and their pools, and empty them', [nodeList(context), nodeShow(context), nodeDrain(context)]))
+    .addCommand(explainCommand(context))
     .addCommand(upCommand(context))
     .addCommand(downCommand(context))
     .addCommand(demoCommand(context))
