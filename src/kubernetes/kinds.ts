@@ -53,7 +53,20 @@ export const ConfigMaps: Kind<ConfigMap> = {
   scope: 'Namespaced',
 };
 
-export const VolumeAttachments: Kind = {
+export interface VolumeAttachment extends ApiObject {
+  spec: { source: { persistentVolumeName?: string } };
+}
+
+export interface PersistentVolume extends ApiObject {
+  spec: { claimRef?: { namespace?: string; name?: string } };
+}
+
+export interface Pod extends ApiObject {
+  spec: { volumes?: { name: string; persistentVolumeClaim?: { claimName: string }; ephemeral?: object }[] };
+  status?: { phase?: string };
+}
+
+export const VolumeAttachments: Kind<VolumeAttachment> = {
   ...stored,
   group: 'storage.k8s.io',
   kind: 'VolumeAttachment',
@@ -61,3 +74,14 @@ export const VolumeAttachments: Kind = {
   singular: 'volumeattachment',
   scope: 'Cluster',
 };
+
+export const PersistentVolumes: Kind<PersistentVolume> = {
+  ...stored,
+  group: '',
+  kind: 'PersistentVolume',
+  plural: 'persistentvolumes',
+  singular: 'persistentvolume',
+  scope: 'Cluster',
+};
+
+export const Pods: Kind<Pod> = { ...stored, group: '', kind: 'Pod', plural: 'pods', singular: 'pod', scope: 'Namespaced' };
