@@ -4,7 +4,7 @@ import { CONTROLLER_LEASE, nodeOfLease } from '../api/election.ts';
 import { isReady } from '../decide/observed.ts';
 import type { Stored } from '../model/meta.ts';
 import type { Lease } from '../model/system.ts';
-import type { Seen } from './doctor.ts';
+import type { Seen } from './doctor-seen.ts';
 import { ok, wrong, type Finding } from './finding.ts';
 import { humanSeconds } from './format.ts';
 

@@ -13,6 +13,7 @@ import { Leases, type Lease } from '../model/system.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
 import { listAll } from '../api/list-all.ts';
 import { certificateOf } from '../api/peer.ts';
+import type { Seen } from './doctor-seen.ts';
 import { clocks, controller, controllerLease, renewedAt } from './doctor-leases.ts';
 import { note, ok, wrong, type Finding } from './finding.ts';
 import { humanSeconds } from './format.ts';
@@ -46,17 +47,6 @@ export function authorityFinding(authority: string, now: number): Finding {
 }
 
 // ---- the records -----------------------------------------------------------------------------------------------------------------
-
-export interface Seen {
-  /** This machine's clock, ms since 1970. */
-  now: number;
-  nodes: readonly Stored<StorageNode>[];
-  volumes: readonly Stored<Volume>[];
-  moves: readonly Stored<Move>[];
-  leases: readonly Stored<Lease>[];
-  /** Somebody renewed the controllers' Lease while it was looked at, whatever the times in it say. */
-  controllerMoves: boolean;
-}
 
 const CHECKS: readonly ((seen: Seen) => Finding[])[] = [clocks, controller, nodes, addresses, strayFiles, orphans, volumes, moves];
 
