@@ -172,7 +172,7 @@ const folders = readdirSync(join(PACKAGE_ROOT, 'src'), { withFileTypes: true }).
 );
 
 test('every folder of the source is told of in ARCHITECTURE.md, and no other', () => {
-  const told = [...textOf('ARCHITECTURE.md').matchAll(/^\*\*`src\/([a-z]+)\/`\*\*/gmu)].map(([, folder]) => folder);
+  const told = [...textOf('ARCHITECTURE.md').matchAll(/^\*\*`src\/([a-z]+)\/`\*\*/gmu)].map(([, folder = '']) => folder);
   assert.deepEqual(told.toSorted(), folders.toSorted());
 });
 
