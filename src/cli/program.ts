@@ -2,6 +2,7 @@
 import { Command, CommanderError } from 'commander';
 import { messageOf } from '../model/errors.ts';
 import { agentCommand } from './commands/agent.ts';
+import { completeCommand, completionCommand } from './commands/completion.ts';
 import { controllerCommand } from './commands/controller.ts';
 import { demoCommand } from './commands/demo.ts';
 import { doctorCommand } from './commands/doctor.ts';
@@ -84,6 +85,11 @@ function programFor(context: Context): Command {
     .addCommand(serverCommand(context))
     .addCommand(controllerCommand(context))
     .addCommand(agentCommand(context))
+    .addCommand(completionCommand(context))
+    .addCommand(
+      completeCommand(context, () => program),
+      { hidden: true },
+    )
     .addCommand(versionCommand(context));
   return ours(program, context);
 }

@@ -104,7 +104,7 @@ export function sourceSnapshot({ metadata, spec }: Stored<Volume>): string | nul
 }
 
 /** Name of the Snapshot that is taken for a clone, and deleted when that is made. */
-export const takenFor = (volumeUid: string): string => `clone-${shortUid(volumeUid)}`;
+const takenFor = (volumeUid: string): string => `clone-${shortUid(volumeUid)}`;
 
 /** Label of such a Snapshot: the uid of the volume that it is taken for. */
 export const TAKEN_FOR = 'flock.dev/taken-for';
