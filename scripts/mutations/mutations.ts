@@ -82,6 +82,7 @@ export const MUTATIONS: readonly Mutation[] = [
       { file: SERVED, search: '  if (epoch > (volume.spec.epoch ?? 0))\n', replace: '  if (epoch > (volume.spec.epoch ?? 0) + 1000)\n' },
       { file: SERVED, search: '  if (epoch !== volume.spec.epoch)\n', replace: '  if (epoch < (volume.spec.epoch ?? 0))\n' },
     ],
+    test: 'src/agent/node.test.ts',
   },
   {
     name: 'fence for a move of another epoch',
@@ -108,6 +109,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'await this.#ports.client.patch(Volumes, volume.metadata.name, { spec });',
       },
     ],
+    test: 'src/controller/crashes.test.ts',
   },
   {
     name: 'write a phase without a compare-and-swap',
@@ -119,11 +121,13 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'const patch = { metadata: { uid: move.metadata.uid }, status: changes };',
       },
     ],
+    test: 'src/controller/crashes.test.ts',
   },
   {
     name: 'remove the target of a cancelled move that may still commit',
     rule: NOT_DESTROYED,
     patches: [{ file: COPIES, search: 'return mayStillCommit(move, volume) ? null : discard(copy);', replace: 'return discard(copy);' }],
+    test: 'src/controller/crashes.test.ts',
   },
   {
     name: 'cancel a move that was committed',
@@ -484,14 +488,14 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: "    crash('transfer.device.synced');\n    if (!journal) return;\n",
       },
     ],
-    test: 'src/transfer/move.test.ts',
+    test: 'src/transfer/progress.test.ts',
   },
   {
     name: 'serve who shows no certificate of the cluster',
     rule: NO_TRUST,
     patches: [
       {
-        file: 'src/transfer/node-identity.ts',
+        file: 'src/transfer/tls.ts',
         search: '  if (!socket.authorized)\n',
         replace: '  if (!socket.authorized && !certificate)\n',
       },
@@ -503,7 +507,7 @@ export const MUTATIONS: readonly Mutation[] = [
     rule: NO_TRUST,
     patches: [
       {
-        file: 'src/transfer/node-identity.ts',
+        file: 'src/transfer/tls.ts',
         search: '    if (found === node) return undefined;\n',
         replace: '    if (found) return undefined;\n',
       },
