@@ -4,7 +4,7 @@ import koffi from 'koffi';
 
 export const PAGE = 4096;
 /** What the free list may hold in all, bytes. */
-const KEPT = 64 * 1024 * 1024;
+const KEPT = 32 * 1024 * 1024;
 
 const free = new Map<number, Buffer[]>();
 let kept = 0;
