@@ -77,7 +77,7 @@ export class CopyActs {
     const pool = this.#ports.pools.get(step.pool);
     if (!pool) throw new FlockError('NotFound', `node ${this.#ports.node} has no pool "${step.pool}"`);
     const label = labelOf(uid, step, volume(world));
-    if (label.volumeMode === 'Filesystem' && step.role === 'active') checkFilesystemSize(label.filesystem, step.size);
+    if (label.volumeMode === 'Filesystem' && step.role === 'active' && !pool.openTree) checkFilesystemSize(label.filesystem, step.size);
     try {
       await pool.verify();
       await beBegun(pool, label, step);

@@ -3,7 +3,7 @@ import type { CopyOnDisk, UnlabelledCopy } from '../decide/copies.ts';
 import { FlockError, messageOf } from '../model/errors.ts';
 import type { CopyLabel } from '../model/label.ts';
 import type { CopyName, Hold } from '../pools/pool.ts';
-import { nameOf, type FoundCopy, type FoundUnlabelled, type Inventory } from './inventory.ts';
+import { hasFilesystem, nameOf, type FoundCopy, type FoundUnlabelled, type Inventory } from './inventory.ts';
 import type { AgentPorts } from './ports.ts';
 import type { Publications } from './publications.ts';
 
@@ -87,9 +87,10 @@ export class Copies {
     }
   }
 
-  #isUnfilled({ name, label, size }: FoundCopy): boolean {
+  #isUnfilled(found: FoundCopy): boolean {
+    const { name, size } = found;
     const writable = this.#publications.of(name).some(({ readOnly }) => !readOnly);
-    return writable && label.volumeMode === 'Filesystem' && this.#filled.get(name) !== size;
+    return writable && hasFilesystem(found) && this.#filled.get(name) !== size;
   }
 
   /** Its filesystem fills it at this size. */

@@ -2,6 +2,7 @@
 import { beDistinct } from '../host/distinct.ts';
 import { beFormatted } from '../host/format.ts';
 import { beBound, beFlushed, beUnbound, isBound } from '../host/bound.ts';
+import { beFolderBound } from '../host/bound-folder.ts';
 import { isLink, realPlace } from '../host/files.ts';
 import { beGrown, beGrownUnmounted } from '../host/grow-filesystem.ts';
 import { checkMountTarget, type Reserved } from '../host/mount-target.ts';
@@ -23,6 +24,7 @@ export function hostMounts(canMount: boolean, reserved: Reserved): Mounts {
     beMounted: async (device, target, filesystem, readOnly) => (canMount ? beMounted(device, target, filesystem, readOnly) : refused()),
     beUnmounted: beUnbound,
     beBound: (device, target) => beBound(device, target, canMount ? 'mount' : 'link'),
+    beFolderBound: (folder, target, readOnly) => beFolderBound(folder, target, { readOnly, how: canMount ? 'mount' : 'link' }),
     beGrown,
     beGrownUnmounted,
     isMounted: isBound,

@@ -8,6 +8,9 @@ export interface FoundCopy extends Copy {
   pool: Pool;
 }
 
+/** Of its own: a raw block volume has none, a directory is part of its pool's. */
+export const hasFilesystem = ({ label, pool }: FoundCopy): boolean => label.volumeMode === 'Filesystem' && !pool.openTree;
+
 /** A copy whose label cannot be read. */
 export interface FoundUnlabelled extends Unlabelled {
   pool: Pool;

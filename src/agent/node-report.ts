@@ -137,8 +137,8 @@ export class NodeReport {
   }
 
   async #pool(pool: Pool, orphaned: Orphans | undefined): Promise<PoolStatus> {
-    const { type, uuid, thin, points, unit } = pool;
-    const fixed = { type, uuid, unit: String(unit), thin, points };
+    const { type, uuid, thin, points, unit, budget } = pool;
+    const fixed = { type, uuid, unit: String(unit), thin, points, ...(budget === undefined ? {} : { budget }) };
     const problem = (await this.#parts.inventory.problems()).get(pool.name);
     if (problem !== undefined) return { ...fixed, healthy: false, obstacle: { reason: 'PoolNotUsable', message: problem } };
     try {

@@ -22,6 +22,8 @@ export interface Mounts {
   beUnmounted(target: string): Promise<void>;
   /** The device node itself at `target`, for raw block volumes. */
   beBound(device: string, target: string): Promise<void>;
+  /** A volume that is a directory of this machine, at `target`. */
+  beFolderBound(folder: string, target: string, readOnly: boolean): Promise<void>;
   /** The mounted filesystem fills its device. */
   beGrown(device: string, target: string, filesystem: Filesystem): Promise<void>;
   /** Before it is mounted: a filesystem that this machine could not grow once it is. */

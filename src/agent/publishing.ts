@@ -7,7 +7,7 @@ import { objectName, printable } from '../model/names.ts';
 import { whyNotPublish } from '../decide/publishing.ts';
 import type { Copies, LocalCopy } from './copies.ts';
 import type { CopyName } from '../pools/pool.ts';
-import { damages, type Inventory } from './inventory.ts';
+import { damages, hasFilesystem, type FoundCopy, type Inventory } from './inventory.ts';
 import type { Turns } from '../host/turns.ts';
 import type { AgentPorts } from './ports.ts';
 import type { Publication, Publications } from './publications.ts';
@@ -223,7 +223,7 @@ export class Publishing {
   /** After the device grew: the filesystem in it, where it is mounted. Blocks are left alone. */
   async growMounted({ found }: LocalCopy): Promise<void> {
     const first = this.#publications.of(found.name).find(({ readOnly }) => !readOnly);
-    if (!first || found.label.volumeMode === 'Block') return;
+    if (!first || !hasFilesystem(found)) return;
     await this.#ports.mounts.beGrown(await found.pool.attach(found.name), first.target, found.label.filesystem);
     this.#copies.filled(found);
   }
@@ -241,7 +241,7 @@ export class Publishing {
 
   /** Label and record are asked whether it is formatted; the device is never asked. */
   async #format({ found }: LocalCopy, device: string): Promise<void> {
-    if (found.label.volumeMode === 'Block') return;
+    if (!hasFilesystem(found)) return;
     await this.#ports.mounts.beFormatted(device, found.label.filesystem, found.label.formatted);
     this.#ports.crash('publish:formatted');
     if (!found.label.formatted) await this.#copies.relabel(found, { formatted: true });
@@ -249,7 +249,7 @@ export class Publishing {
 
   /** A clone's filesystem, before its first mount. What is mounted already got its identity before. */
   async #beDistinct({ found }: LocalCopy, device: string): Promise<void> {
-    if (!found.label.cloned || found.label.volumeMode === 'Block') return;
+    if (!found.label.cloned || !hasFilesystem(found)) return;
     await this.#ports.mounts.beDistinct(device, found.label.filesystem);
     this.#ports.crash('publish:distinct');
     await this.#copies.relabel(found, { formatted: true, cloned: false });
@@ -260,7 +260,7 @@ export class Publishing {
     const before = this.#publications.of(found.name).find(({ target }) => target === wanted.target);
     await this.#publications.add(found.name, { ...wanted, volume: found.label.volume });
     try {
-      await this.#mountAt(found.label, device, wanted);
+      await this.#mountAt(found, device, wanted);
     } catch (error) {
       // What is mounted there since before stays in use.
       await (before ? this.#publications.add(found.name, before) : this.#publications.remove(found.name, wanted.target));
@@ -271,8 +271,8 @@ export class Publishing {
 
   /** When this fails, it is mounted all the same: what is on it matters more than its size. */
   async #fillUnmounted({ found }: LocalCopy, device: string): Promise<void> {
-    const { volume, volumeMode, filesystem } = found.label;
-    if (volumeMode === 'Block' || this.#publications.of(found.name).length > 0) return;
+    const { volume, filesystem } = found.label;
+    if (!hasFilesystem(found) || this.#publications.of(found.name).length > 0) return;
     try {
       await this.#ports.mounts.beGrownUnmounted(device, filesystem);
     } catch (error) {
@@ -289,9 +289,12 @@ export class Publishing {
     }
   }
 
-  async #mountAt({ volumeMode, filesystem }: CopyLabel, device: string, { target, readOnly }: Publication): Promise<void> {
+  async #mountAt(found: FoundCopy, device: string, { target, readOnly }: Publication): Promise<void> {
     const { mounts } = this.#ports;
-    await (volumeMode === 'Block' ? mounts.beBound(device, target) : mounts.beMounted(device, target, filesystem, readOnly));
+    const { volumeMode, filesystem } = found.label;
+    if (volumeMode === 'Block') return mounts.beBound(device, target);
+    if (!hasFilesystem(found)) return mounts.beFolderBound(device, target, readOnly);
+    await mounts.beMounted(device, target, filesystem, readOnly);
   }
 }
 

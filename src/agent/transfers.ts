@@ -154,7 +154,7 @@ export class Transfers {
   /** The journal is kept until here: it is the witness of what was committed. */
   async #scrubbed(move: Stored<Move>, copy: FoundCopy, running: Running): Promise<void> {
     const { client, transfer, tell } = this.#ports;
-    const scrub = copy.pool.points ? await this.#compared(move, copy, running) : IMPOSSIBLE;
+    const scrub = copy.pool.points || copy.pool.openTree ? await this.#compared(move, copy, running) : IMPOSSIBLE;
     await patchMove(client, move, { incoming: { scrub, obstacle: null } });
     if (scrub.state === 'Failed') return tell(move, 'Warning', 'ScrubFailed', scrub.message);
     await transfer.dropJournal(copy.pool, copy.name);

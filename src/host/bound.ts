@@ -4,7 +4,7 @@ import { lstat, open, readlink, realpath, rm, stat, symlink } from 'node:fs/prom
 import { dirname } from 'node:path';
 import { FlockError } from '../model/errors.ts';
 import { beFolder, ifThere, syncFilesystem } from './files.ts';
-import { writersOf } from './holders.ts';
+import { usersOf, writersOf } from './holders.ts';
 import { beBound as bindDevice, beUnmounted, isMounted } from './mounts.ts';
 
 export type Binding = 'mount' | 'link';
@@ -46,9 +46,16 @@ export async function beUnbound(target: string): Promise<void> {
 /** A link alone keeps nobody who writes through it, as a mount would. */
 async function beUnwritten(target: string): Promise<void> {
   const file = await ifThere(realpath(target));
-  const writers = file === null ? [] : await writersOf(file, process.pid);
+  if (file === null) return;
+  if ((await stat(file)).isDirectory()) return beFolderUnused(target, file);
+  const writers = await writersOf(file, process.pid);
   if (writers.length > 0)
     throw new FlockError('InUse', `${target} is busy: open for writing in ${writers.join(', ')}. End it and try again`);
+}
+
+async function beFolderUnused(target: string, folder: string): Promise<void> {
+  const users = await usersOf(folder);
+  if (users.length > 0) throw new FlockError('InUse', `${target} is busy: used by ${users.join(', ')}. End it and try again`);
 }
 
 /** What was written at `target`, a mounted filesystem or a bound device, is on the disk below it. */

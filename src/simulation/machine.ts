@@ -128,6 +128,7 @@ export function mountsOf(machine: Machine, chance: Chance, formats: (copy: Memor
     },
     beUnmounted: async (target) => void machine.mounts.delete(target),
     beBound: async (device, target) => mount(device, target, false),
+    beFolderBound: async (folder, target, readOnly) => mount(folder, target, readOnly),
     beGrown: async () => {
       if (chance.happens(machine.blindness)) throw new FlockError('NotPermitted', 'the filesystem cannot be grown now');
     },

@@ -318,8 +318,11 @@ class TestEngine implements Engine {
 
   async #holdsNothing(node: string, foreign: readonly string[]): Promise<void> {
     const pool = this.pool(node);
-    const files = (await readdir(pool)).filter((file) => !file.startsWith('.flock-') && file !== 'journals' && !foreign.includes(file));
+    const own = ['journals', 'retired'];
+    const files = (await readdir(pool)).filter((file) => !file.startsWith('.flock-') && !own.includes(file) && !foreign.includes(file));
     assert.deepEqual(files, [], `files are left in the pool of ${node}`);
+    // Only pools of directories have it.
+    assert.deepEqual(await readdir(join(pool, 'retired')).catch(() => []), [], `fenced copies are left in the pool of ${node}`);
     // Not there when the pool was never opened.
     assert.deepEqual(await readdir(join(pool, 'journals')).catch(() => []), [], `journals are left in the pool of ${node}`);
     const loops = (await loopDevices()).filter(({ file }) => file.startsWith(`${pool}/`));

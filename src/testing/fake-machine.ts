@@ -74,6 +74,7 @@ export function fakeMounts(of: Machine): Mounts {
     },
     beUnmounted: async (target) => void of.mounts.delete(target),
     beBound: async (device, target) => mount(device, target, false),
+    beFolderBound: async (folder, target, readOnly) => mount(folder, target, readOnly),
     beGrown: async () => {
       if (of.growthError) throw of.growthError;
     },

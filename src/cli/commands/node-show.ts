@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import type { Client } from '../../api/client.ts';
 import { listAll } from '../../api/list-all.ts';
 import type { Stored } from '../../model/meta.ts';
-import { StorageNodes, type PoolStatus, type StorageNode, type StorageNodeStatus } from '../../model/storage-node.ts';
+import { StorageNodes, type Budget, type PoolStatus, type StorageNode, type StorageNodeStatus } from '../../model/storage-node.ts';
 import { Volumes } from '../../model/volume.ts';
 import { nodeArgument, outputOption, watchOption } from '../arguments.ts';
 import type { Context } from '../context.ts';
@@ -73,6 +73,14 @@ function ability({ canMount }: StorageNodeStatus): string | undefined {
   return canMount ? 'yes' : 'no: it needs root and loop devices';
 }
 
+const BUDGET: { [B in Budget]: string } = {
+  'project-quota': 'sizes are enforced by project quotas',
+  qgroup: 'sizes are enforced by btrfs quotas',
+  booked: 'sizes are booked and not enforced (mount xfs or ext4 with prjquota, or enable quotas on btrfs)',
+};
+
+const healthy = ({ budget }: PoolStatus): string => (budget === undefined ? 'healthy' : `healthy; ${BUDGET[budget]}`);
+
 function poolLines(pools: { [name: string]: PoolStatus }): string[] {
   const rows = Object.entries(pools).map(([name, pool]) => [
     name,
@@ -81,7 +89,7 @@ function poolLines(pools: { [name: string]: PoolStatus }): string[] {
     bytesOf(pool.used),
     bytesOf(pool.booked),
     bytesOf(pool.free),
-    harmless(pool.healthy ? 'healthy' : `${pool.obstacle?.reason ?? 'unhealthy'}: ${pool.obstacle?.message ?? ''}`),
+    harmless(pool.healthy ? healthy(pool) : `${pool.obstacle?.reason ?? 'unhealthy'}: ${pool.obstacle?.message ?? ''}`),
   ]);
   const each = (of: (pool: PoolStatus) => string[]): string[] =>
     Object.entries(pools).flatMap(([name, pool]) => of(pool).map((text) => harmless(`  ${name}: ${text}`)));

@@ -15,5 +15,6 @@ export const TREE_CRASH_POINTS = [
   'tree.round.walked',
   'tree.round.agreed',
   'tree.round.completed',
+  'tree.scrub.repaired',
 ] as const;
 export type TreeCrashPoint = (typeof TREE_CRASH_POINTS)[number];

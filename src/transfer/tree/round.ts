@@ -18,6 +18,7 @@ import { look, type Looked } from './look.ts';
 import { ManifestReader, ManifestWriter } from './manifest-file.ts';
 import { hexOf, OpenedMessage, TreeDirtyMessage, type OpenMessage } from './messages.ts';
 import { parentOf } from './paths.ts';
+import { keepCommitted } from './scrub.ts';
 import { StreamReader, type TreeRecord } from './stream.ts';
 
 /** Parts of the list that are asked for before they are needed. */
@@ -215,6 +216,7 @@ export class TreeRound {
           ? { round, epoch: this.#options.hello.epoch, bytes: String(end.bytes), frames: end.entries, root: digest }
           : null,
     };
+    if (report.verified) await keepCommitted(this.#options.target.pool, this.#options.target.copy);
     const completed: Completed = { report, final, deviceBytes: 0 };
     await this.#journal.complete(completed, this.#meter.takeUnrecorded());
     this.#crash('tree.round.completed');
