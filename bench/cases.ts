@@ -38,6 +38,7 @@ async function delta({ samples }: Context, mover: Mover, load: Load): Promise<vo
   const last = await mover.pull(2, true);
   add(samples, 'delta', {
     'flock: bytes sent over bytes changed': last.bytesSent / (count * BLOCK),
+    'bytes changed': count * BLOCK,
     'flock: round': round.seconds,
     'flock: finding, alone': found.seconds,
     'flock: finding': last.spent['preparing'] ?? 0,
@@ -50,13 +51,14 @@ async function delta({ samples }: Context, mover: Mover, load: Load): Promise<vo
 /** Payload a second over the limit, at limits that change while a round runs. */
 export async function measureLimits(context: Context): Promise<void> {
   const { ground } = context;
-  const load = denseLoad(context.wanted.size);
+  // Enough to be busy at all of them.
+  const load = denseLoad(Math.max(context.wanted.size, 2 * 1024 * MIB));
   await withVolume(context, load, () =>
     withMover({ ground, load }, async (mover) => {
       const pulled = mover.pull(0).catch(() => null);
       for (const limit of [20e6, 100e6, 400e6]) {
         await mover.peers.target.ask('limit', { bytesPerSecond: limit });
-        await seconds(2);
+        await seconds(1.5);
         const held = (await sentRate(mover)) / limit;
         add(context.samples, 'limit', { [`rate over a limit of ${limit / 1e6} MB/s`]: held });
         say(`limit ${limit / 1e6} MB/s: ${held.toFixed(3)}`);
@@ -69,7 +71,7 @@ export async function measureLimits(context: Context): Promise<void> {
 
 async function sentRate({ peers }: Mover): Promise<number> {
   const [before, began] = [(await peers.source.ask('usage', {})).sent, performance.now()];
-  await seconds(3);
+  await seconds(2);
   const [after, ended] = [(await peers.source.ask('usage', {})).sent, performance.now()];
   return ((after - before) * 1000) / (ended - began);
 }

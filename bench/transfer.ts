@@ -18,7 +18,8 @@ export interface Wanted {
   /** Bytes of the dense volume. */
   size: number;
   rounds: number;
-  quick: boolean;
+  /** Ours only. */
+  alone: boolean;
   /** Names of cases; null: all. */
   only: string[] | null;
 }
@@ -73,7 +74,8 @@ async function compared(context: Context, load: Load, references: Reference[], o
   const { image } = await makeVolume(ground, load);
   for (let round = 0; round < wanted.rounds; round += 1) {
     await ours(context, load, ways, name);
-    for (const reference of references) if (round === 0 || !reference.once) await other(context, reference, { ways, image, load, name });
+    for (const reference of wanted.alone ? [] : references)
+      if (round === 0 || !reference.once) await other(context, reference, { ways, image, load, name });
   }
   await rm(join(ground.target, 'reference'), { force: true });
   await removeVolume(image);
@@ -87,13 +89,15 @@ async function ours({ ground, samples }: Context, load: Load, ways: Ways, name: 
     const gigabytes = load.data / 1e9;
     add(samples, name, {
       flock: seconds,
+      'flock: written': seconds - (spent['verifying'] ?? 0),
+      'bytes of data': load.data,
       'flock: bytes sent': bytesSent,
       'flock: source, processor seconds a GB': (after.source.cpu - before.source.cpu) / gigabytes,
       'flock: target, processor seconds a GB': (after.target.cpu - before.target.cpu) / gigabytes,
       'flock: source, resident': after.source.resident,
       'flock: target, resident': after.target.resident,
     });
-    say(`${name} flock ${rate(load, seconds)} ${JSON.stringify(spent)} ${JSON.stringify([before, after])}`);
+    say(`${name} flock ${rate(load, seconds)} ${JSON.stringify(spent)}`);
   });
 }
 
