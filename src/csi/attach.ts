@@ -9,6 +9,7 @@ import { turns } from '../host/turns.ts';
 import { ifFound, isReason } from '../model/errors.ts';
 import { GROUP_VERSION, type Stored } from '../model/meta.ts';
 import { Moves, type Move } from '../model/move.ts';
+import { Volumes, type Volume } from '../model/volume.ts';
 import { codeOfObstacle, Refused } from './errors.ts';
 import { existing, nodeNamed } from './records.ts';
 import type { CallOptions } from './unary.ts';
@@ -65,7 +66,7 @@ export class Attaching {
         await client.patch(Moves, next.move, { spec: { cancel: true } });
         return { done: false, waits: `move ${next.move} to end, which goes elsewhere`, ordered };
       case 'order': {
-        const move = await this.#order(name, node);
+        const move = await this.#order(seen.volume, node);
         return { done: false, waits: `move ${move}`, ordered: move };
       }
       case 'refuse':
@@ -85,8 +86,10 @@ export class Attaching {
     return (await listAll(this.#ports.client, Moves)).items.filter(({ spec }) => spec.volume === volume);
   }
 
-  async #order(volume: string, node: string): Promise<string> {
-    const metadata = { name: moveName(volume) };
+  /** Owned by the volume: a cluster removes it with that. */
+  async #order({ metadata: { name: volume, uid } }: Stored<Volume>, node: string): Promise<string> {
+    const ownerReferences = [{ apiVersion: GROUP_VERSION, kind: Volumes.kind, name: volume, uid }];
+    const metadata = { name: moveName(volume), ownerReferences };
     const spec = { volume, target: node, reason: `it is to be attached on node ${node}` };
     await this.#ports.client.create(Moves, { apiVersion: GROUP_VERSION, kind: Moves.kind, metadata, spec });
     return metadata.name;
