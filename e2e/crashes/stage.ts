@@ -32,6 +32,8 @@ export class Stage {
   client!: HttpClient;
   /** Processes that were killed so far. */
   deaths = 0;
+  /** When the last one was, by the monotonic clock. */
+  diedAt = 0;
   /** What went wrong with a process, if anything. */
   fault: string | null = null;
   readonly #parties = new Map<Role | 'server', Party>();
@@ -75,6 +77,7 @@ export class Stage {
 
   #died(line: string): void {
     this.deaths += 1;
+    this.diedAt = systemClock.monotonic();
     this.note(line);
   }
 

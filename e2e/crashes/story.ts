@@ -10,8 +10,8 @@ import { systemClock } from '../../src/model/clock.ts';
 import { Application } from './application.ts';
 import { NODES, type Node, type Stage } from './stage.ts';
 
-/** For one thing to come about, ms: several restarts and back-offs long. */
-const PATIENCE = 240_000;
+/** For one thing to come about after the last death, ms: several back-offs long, also on a machine that is busy with other things. */
+const PATIENCE = 420_000;
 const LOOK = 300;
 /** Longer than a source stays fenced (controller.ts), ms. */
 const OVERDUE = 20_000;
@@ -54,7 +54,7 @@ export class Story {
   // ---- waiting -------------------------------------------------------------------------------------------------------------------
 
   async #until<T>(what: string, look: () => Promise<T | null>, patience = PATIENCE): Promise<T> {
-    const until = systemClock.monotonic() + patience;
+    const began = systemClock.monotonic();
     let last = '';
     for (;;) {
       if (this.#stage.fault) throw new Error(this.#stage.fault);
@@ -64,7 +64,8 @@ export class Story {
       } catch (error) {
         last = messageOf(error);
       }
-      if (systemClock.monotonic() > until) throw new Error(`${what} did not come about${last && `: ${last}`}`);
+      if (systemClock.monotonic() > Math.max(began, this.#stage.diedAt) + patience)
+        throw new Error(`${what} did not come about${last && `: ${last}`}`);
       await systemClock.sleep(LOOK);
     }
   }
