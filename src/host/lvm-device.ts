@@ -3,7 +3,7 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { FlockError } from '../model/errors.ts';
-import { ifThere } from './files.ts';
+import { ifThere, isCode } from './files.ts';
 import type { LvmRun } from './lvm-command.ts';
 import { deviceNumber } from './mountinfo.ts';
 
@@ -24,11 +24,21 @@ const BLOCK = '/sys/block';
 export const mapperUuid = (groupUuid: string, volumeUuid: string): string => `LVM-${plain(groupUuid)}${plain(volumeUuid)}`;
 const plain = (uuid: string): string => uuid.replaceAll('-', '');
 
+/** A device that goes away meanwhile has nothing to tell: its files answer ENOENT, ENODEV or EINVAL then. */
+async function told(file: string): Promise<string> {
+  try {
+    return (await readFile(file, 'utf8')).trim();
+  } catch (error) {
+    if (isCode(error, 'ENOENT', 'ENODEV', 'EINVAL')) return '';
+    throw error;
+  }
+}
+
 /** All devices of one volume group, those that LVM does not show too. */
 export async function devicesOf(groupUuid: string): Promise<MappedDevice[]> {
   const found: MappedDevice[] = [];
   for (const device of (await readdir(BLOCK)).filter((each) => each.startsWith('dm-'))) {
-    const read = async (file: string): Promise<string> => ((await ifThere(readFile(join(BLOCK, device, file), 'utf8'))) ?? '').trim();
+    const read = (file: string): Promise<string> => told(join(BLOCK, device, file));
     const [name, uuid, number, suspended] = await Promise.all(['dm/name', 'dm/uuid', 'dev', 'dm/suspended'].map(read));
     if (!name || !uuid?.startsWith(`LVM-${plain(groupUuid)}`)) continue;
     found.push({ name, uuid, path: `/dev/mapper/${name}`, number: number ?? '', suspended: suspended === '1' });
@@ -40,8 +50,7 @@ export async function devicesOf(groupUuid: string): Promise<MappedDevice[]> {
 export async function isDevice(path: string, uuid: string): Promise<boolean> {
   const found = await ifThere(stat(path));
   if (!found?.isBlockDevice()) return false;
-  const told = await ifThere(readFile(`/sys/dev/block/${deviceNumber(found.rdev)}/dm/uuid`, 'utf8'));
-  return told?.trim() === uuid;
+  return (await told(`/sys/dev/block/${deviceNumber(found.rdev)}/dm/uuid`)) === uuid;
 }
 
 /** Devices below one, in the order of its table: of a snapshot its origin and its store, of a thin pool its metadata and its data. */

@@ -9,7 +9,7 @@ import { deviceOf } from './lvm-life.ts';
 import { change, inGroupTurn, path, seen, type LvmPlace, type Seen } from './lvm-place.ts';
 import { checkRoom, roomOf, storeSize } from './lvm-room.ts';
 import { POINT_TAG } from './lvm-tags.ts';
-import { changedSincePoint, thickPointArguments } from './lvm-thick.ts';
+import { changedBetweenPoints, thickPointArguments } from './lvm-thick.ts';
 import { changedBetween } from './lvm-thin.ts';
 import type { CopyName, Extent, PointName } from './pool.ts';
 
@@ -91,5 +91,6 @@ export async function changes(
   if (place.thinPool !== null) return whileActive(device, () => changedBetween(place, at.group, { from, to: shown }));
   // What a thick volume holds is not known to be zeros anywhere.
   if (from === null) return [{ offset: 0n, length: size, kind: 'DATA' }];
-  return whileActive(device, () => changedSincePoint(device, from, size));
+  const to = of.to === 'live' ? null : shown;
+  return whileActive(device, () => changedBetweenPoints(device, { from, to }, size));
 }

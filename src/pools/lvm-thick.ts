@@ -5,7 +5,7 @@ import { constants } from 'node:fs';
 import { alignedBuffer, giveBack } from '../host/aligned.ts';
 import { readWhole } from '../host/direct.ts';
 import { below, devicesOf, type MappedDevice } from '../host/lvm-device.ts';
-import { exceptions } from '../host/lvm-exceptions.ts';
+import { exceptions, type Range } from '../host/lvm-exceptions.ts';
 import type { LogicalVolume } from '../host/lvm-report.ts';
 import { FlockError } from '../model/errors.ts';
 import { uuidOf } from './lvm-place.ts';
@@ -18,8 +18,21 @@ const CHUNK = '64k';
 
 export const thickPointArguments = (store: bigint): string[] => ['-c', CHUNK, '-L', `${store}b`];
 
-/** While the device is active: what was written since the point, and what is beyond its end. Too much at most, never too little. */
-export async function changedSincePoint(device: Device, point: LogicalVolume, size: bigint): Promise<Extent[]> {
+/**
+ * While the device is active: where the two points, or the point and the copy as it is (`to` null), may differ, and what is beyond the end of
+ * `from`. Too much at most, never too little: the older one's table has all, and the other one's is part of it.
+ */
+export async function changedBetweenPoints(
+  device: Device,
+  pair: { from: LogicalVolume; to: LogicalVolume | null },
+  size: bigint,
+): Promise<Extent[]> {
+  const { from, to } = pair;
+  const tables = [await table(device, from), ...(to === null ? [] : [await table(device, to)])];
+  return within([...tables.flat(), { offset: shownSize(from), length: size }], size);
+}
+
+async function table(device: Device, point: LogicalVolume): Promise<Range[]> {
   const { path } = await storeOf(device, point);
   const buffers: Buffer[] = [];
   const buffer = (length: number): Buffer => {
@@ -30,8 +43,7 @@ export async function changedSincePoint(device: Device, point: LogicalVolume, si
   // Past the page cache: a buffered reader would go on seeing the table as it first was.
   await using store = await open(path, constants.O_RDONLY | constants.O_DIRECT);
   try {
-    const ranges = await exceptions((into, offset) => readWhole(store, into, offset), buffer);
-    return within([...ranges, { offset: shownSize(point), length: size }], size);
+    return await exceptions((into, offset) => readWhole(store, into, offset), buffer);
   } finally {
     buffers.forEach(giveBack);
   }
@@ -46,9 +58,16 @@ async function storeOf(device: Device, point: LogicalVolume): Promise<MappedDevi
   return store;
 }
 
-function within(ranges: readonly { offset: bigint; length: bigint }[], size: bigint): Extent[] {
-  return ranges.flatMap(({ offset, length }) => {
+/** Sorted, as one where they touch, up to `size`. */
+function within(ranges: readonly Range[], size: bigint): Extent[] {
+  const found: Extent[] = [];
+  for (const { offset, length } of ranges.toSorted((one, other) => (one.offset < other.offset ? -1 : 1))) {
+    const last = found.at(-1);
+    const from = last && last.offset + last.length > offset ? last.offset + last.length : offset;
     const end = offset + length < size ? offset + length : size;
-    return end > offset ? [{ offset, length: end - offset, kind: 'DATA' as const }] : [];
-  });
+    if (end <= from) continue;
+    if (last && last.offset + last.length === from) last.length += end - from;
+    else found.push({ offset: from, length: end - from, kind: 'DATA' });
+  }
+  return found;
 }
