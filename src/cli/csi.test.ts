@@ -49,6 +49,24 @@ test('controller and agent serve CSI on the sockets that they are told, and the 
   assert.deepEqual(await controller.deleteVolume({ volumeId: 'x' }), {});
 });
 
+test('a cluster on one machine serves CSI in the folder that it is told, and again when it comes up later', async (t) => {
+  const folder = await temporaryFolder(t);
+  const [cluster, sockets] = [join(folder, 'cluster'), join(folder, 'csi')];
+  const env = { XDG_STATE_HOME: folder, FLOCK_SERVER: '', FLOCK_KUBECONFIG: '' };
+  const flock = async (...words: string[]): Promise<void> => {
+    const ran = await flockctl([...words, '--dir', cluster], env);
+    assert.equal(ran.code, 0, ran.err);
+  };
+  afterwards(t, () => flock('down', '--delete'));
+  await flock('up', '--nodes', '1', '--csi', sockets);
+  await flock('down');
+  await flock('up');
+  const controller = clientOf<csi.IdentityServer>(t, join(sockets, 'controller.sock'), csi.IdentityClient, csi);
+  assert.equal((await controller.getPluginInfo()).name, 'csi.flock.dev');
+  const node = clientOf<csi.NodeServer>(t, join(sockets, 'node-1.sock'), csi.NodeClient, csi);
+  assert.equal((await node.nodeGetInfo()).nodeId, 'node-1');
+});
+
 test('a registration without a driver is a slip', async (t) => {
   const folder = await temporaryFolder(t);
   writeFileSync(join(folder, 'pools.yaml'), 'pools: []');

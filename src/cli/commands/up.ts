@@ -13,6 +13,7 @@ import { command } from '../options.ts';
 interface Options {
   nodes?: number;
   dir?: string;
+  csi?: string;
 }
 
 const MOST_NODES = 16;
@@ -20,18 +21,23 @@ const MOST_NODES = 16;
 export function upCommand(context: Context): Command {
   return command('up', {
     what: 'run a cluster on this machine: a server, a controller and agents; what was stored in its folder is there again',
-    examples: ['flockctl up', 'flockctl up --nodes 3 --dir /srv/flock'],
+    examples: ['flockctl up', 'flockctl up --nodes 3 --dir /srv/flock', 'flockctl up --csi /run/flock'],
   })
     .option('--nodes <count>', 'how many nodes (3 at first, later as many as there are)', countArgument(MOST_NODES))
     .option('--dir <dir>', 'folder of the cluster')
+    .option('--csi <dir>', 'folder in which the controller and each node serve CSI from now on: controller.sock, node-1.sock and so on')
     .action((options: Options) => up(context, options));
 }
 
-async function up(context: Context, { nodes, dir }: Options): Promise<void> {
+async function up(context: Context, { nodes, dir, csi }: Options): Promise<void> {
   const directory = dir === undefined ? (currentCluster(context.env) ?? defaultDirectory(context.env)) : resolve(dir);
   try {
     const around = { clock: context.clock, signal: context.interrupted, say: (text: string) => line(context.err, text) };
-    const { layout, description } = await bringUp(directory, nodes, around);
+    const { layout, description } = await bringUp(
+      directory,
+      { ...(nodes === undefined ? {} : { nodes }), ...(csi === undefined ? {} : { csi: resolve(csi) }) },
+      around,
+    );
     const before = pointAt(layout.directory, context.env);
     context.out.write(next(layout.directory, description));
     for (const warning of meantNow(layout.kubeconfig, before, context.env)) line(context.err, warning);

@@ -76,7 +76,7 @@ export class Stage {
     const ground = await chooseGround(this.#around.say);
     const description: Description = { nodes: NODES, port: await freePort(), ground, diskSize: ground === 'folder' ? '0' : String(DISK) };
     await writeDescription(this.layout, description);
-    await bringUp(directory, NODES, this.#around);
+    await bringUp(directory, { nodes: NODES }, this.#around);
     this.#client = httpClient(readKubeconfig(kubeconfig).connection);
     mkdirSync(this.places.running, { recursive: true });
     return ground;
@@ -108,7 +108,7 @@ export class Stage {
 
   /** Whoever of the cluster does not run is started again. */
   async startMissing(): Promise<void> {
-    await bringUp(this.layout.directory, NODES, this.#around);
+    await bringUp(this.layout.directory, { nodes: NODES }, this.#around);
   }
 
   startApplication(words: readonly string[]): number {

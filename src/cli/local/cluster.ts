@@ -26,20 +26,26 @@ export interface Surroundings extends Patience {
   tied?: boolean;
 }
 
+/** What is not said is as it was. */
+export interface Wanted {
+  nodes?: number;
+  csi?: string;
+}
+
 /**
  * Runs the cluster in the folder, or what of it does not run; made when there is none. Throws Conflict when all of it runs already. When it
  * fails, what it started is stopped again.
  */
 export async function bringUp(
   directory: string,
-  nodes: number | undefined,
+  wanted: Wanted,
   around: Surroundings,
 ): Promise<{ layout: Layout; description: Description }> {
   await beFolder(directory, 0o700);
   const layout = layoutOf(realpathSync(directory));
   refuseForeign(layout);
   return alone(layout, async () => {
-    const description = await describe(layout, nodes, around.say);
+    const description = await describe(layout, wanted, around.say);
     if (found(layout.running, SERVER) !== null)
       await withRecords(layout, around, (client) => endRevoked(layout, description, { client, around }));
     const missing = namesOf(description).filter((name) => found(layout.running, name) === null);
@@ -111,28 +117,33 @@ async function alone<T>(layout: Layout, act: () => Promise<T>): Promise<T> {
   }
 }
 
-async function describe(layout: Layout, nodes: number | undefined, say: Say): Promise<Description> {
+async function describe(layout: Layout, wanted: Wanted, say: Say): Promise<Description> {
   const there = readDescription(layout);
-  if (there !== null) return regrown(layout, there, nodes ?? there.nodes);
-  const count = nodes ?? 3;
+  if (there !== null) return changed(layout, there, wanted);
+  const { nodes: count = 3, csi } = wanted;
   const ground = await chooseGround(say);
   const size = ground === 'folder' ? 0n : await diskSize(layout.directory, count);
-  const made: Description = { nodes: count, port: await freePort(), ground, diskSize: String(size) };
+  const made: Description = { nodes: count, port: await freePort(), ground, diskSize: String(size), ...(csi === undefined ? {} : { csi }) };
   await writeDescription(layout, made);
   return made;
 }
 
-async function regrown(layout: Layout, there: Description, nodes: number): Promise<Description> {
+/** More nodes, or sockets for CSI from now on. */
+async function changed(layout: Layout, there: Description, wanted: Wanted): Promise<Description> {
+  const { nodes = there.nodes, csi = there.csi } = wanted;
   if (nodes < there.nodes)
     throw new FlockError(
       'Conflict',
       `the cluster in ${layout.directory} has ${there.nodes} nodes, with what is stored on them: it does not come up with ${nodes}; leave --nodes out, or take another --dir`,
     );
-  if (nodes === there.nodes) return there;
-  const more = { ...there, nodes };
+  if (nodes === there.nodes && csi === there.csi) return there;
+  const more = { ...there, nodes, ...(csi === undefined ? {} : { csi }) };
   await writeDescription(layout, more);
   return more;
 }
+
+/** CSI of one process, if it is wanted. */
+const csiWords = ({ csi }: Description, name: string): string[] => (csi === undefined ? [] : ['--csi-socket', join(csi, `${name}.sock`)]);
 
 async function startAll(layout: Layout, description: Description, around: Surroundings): Promise<void> {
   mkdirSync(layout.logs, { recursive: true });
@@ -142,7 +153,8 @@ async function startAll(layout: Layout, description: Description, around: Surrou
   start(layout, SERVER, { words, tied });
   await withRecords(layout, around, async (client) => {
     await endRevoked(layout, description, { client, around });
-    start(layout, CONTROLLER, { words: ['controller', '--kubeconfig', layout.controllerKubeconfig], tied });
+    const controller = ['controller', '--kubeconfig', layout.controllerKubeconfig, ...csiWords(description, CONTROLLER)];
+    start(layout, CONTROLLER, { words: controller, tied });
     for (const name of nodeNames(description.nodes)) await startAgent(layout, description, { places: placesOf(layout, name), url, tied });
     await allReady(layout, description, { client, around });
   });
@@ -180,9 +192,10 @@ const mainFile = (): string => {
 
 async function startAgent(
   layout: Layout,
-  { ground, diskSize: size }: Description,
+  description: Description,
   { places, url, tied }: { places: NodePlaces; url: string; tied: boolean },
 ): Promise<void> {
+  const { ground, diskSize: size } = description;
   mkdirSync(places.folder, { recursive: true, mode: 0o700 });
   await bePool(places, ground, BigInt(size));
   writeFileSync(places.pools, stringify({ pools: [{ name: 'local', type: 'image', path: places.pool }] }));
@@ -198,6 +211,7 @@ async function startAgent(
     url,
     '--listen',
     '127.0.0.1:0',
+    ...csiWords(description, places.name),
   ];
   // In the environment, for everybody can read the arguments of a process.
   const env = existsSync(identityOf(places)) ? {} : { FLOCK_INVITE: await invitationFor(layout, places.name) };

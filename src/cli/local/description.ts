@@ -13,6 +13,8 @@ export interface Description {
   ground: PoolGround;
   /** Of each pool's disk, bytes; `0` for plain folders. */
   diskSize: string;
+  /** Folder of the sockets on which CSI is served; absent: nowhere. */
+  csi?: string;
 }
 
 /** Its processes. */
