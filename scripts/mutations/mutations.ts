@@ -140,6 +140,7 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'take a lost answer to a commit for a failure',
     rule: EXCLUDE,
     patches: [{ file: MOVES, search: "  if (isOurs(seen, volume)) return { step: 'phase', phase: 'Committed' };\n", replace: '' }],
+    test: 'src/decide/moves.test.ts',
   },
   {
     name: 'decide a removal on what a watch knows',
@@ -217,6 +218,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'false && move(world, step.move).status !== undefined;',
       },
     ],
+    test: 'src/controller/lifecycle.test.ts',
   },
   {
     name: 'make a copy anew that was made and is gone',
@@ -284,6 +286,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'known.moves();',
       },
     ],
+    test: 'src/controller/crashes.test.ts',
   },
   {
     name: 'wait at a deletion for a move that never began',
@@ -367,9 +370,9 @@ export const MUTATIONS: readonly Mutation[] = [
       {
         file: PUBLISHING,
         search:
-          '    await this.#publications.add(found.name, { ...wanted, volume: found.label.volume });\n    try {\n      await this.#mountAt(found.label, device, wanted);\n',
+          '    await this.#publications.add(found.name, { ...wanted, volume: found.label.volume });\n    try {\n      await this.#mountAt(found, device, wanted);\n',
         replace:
-          "    try {\n      await this.#mountAt(found.label, device, wanted);\n      this.#ports.crash('publish:mounted');\n      await this.#publications.add(found.name, { ...wanted, volume: found.label.volume });\n",
+          "    try {\n      await this.#mountAt(found, device, wanted);\n      this.#ports.crash('publish:mounted');\n      await this.#publications.add(found.name, { ...wanted, volume: found.label.volume });\n",
       },
     ],
   },
