@@ -34,6 +34,15 @@ interface Tree {
   number: string;
 }
 
+/** Where anything of it is mounted, in words; costs little. */
+export async function mountsOfTree({ paths, folder }: Pick<Tree, 'paths' | 'folder'>): Promise<string[]> {
+  return mountsOf(
+    await mountOf(folder),
+    paths,
+    (await readdir('/proc')).filter((name) => /^[0-9]+$/u.test(name)),
+  );
+}
+
 /** In words; empty: nobody. Without root only processes of this user are seen. */
 export async function usersOfTree(of: Pick<Tree, 'paths' | 'folder'> & { root: number }): Promise<string[]> {
   const { dev } = await stat(`/proc/self/fd/${of.root}`, { bigint: true });

@@ -4,7 +4,7 @@ import { constants, openSync, closeSync } from 'node:fs';
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { syncFolder } from '../host/files.ts';
-import { usersOfTree } from '../host/tree-holders.ts';
+import { mountsOfTree, usersOfTree } from '../host/tree-holders.ts';
 import { FlockError } from '../model/errors.ts';
 import type { CopyLabel } from '../model/label.ts';
 import type { Limits } from './directory-budget.ts';
@@ -71,7 +71,21 @@ export async function beAt(place: Place, name: CopyName, wanted: string): Promis
   await syncFolder(join(place.path, RETIRED));
 }
 
-/** Throws InUse, naming who uses anything of it. */
+/**
+ * Throws InUse, naming where it is mounted. Whoever uses it by a mount keeps that mount; without root it is handed out as a link, which keeps
+ * nothing, and every process is asked.
+ */
+export async function checkUnmounted(place: Place, name: CopyName): Promise<void> {
+  if (process.geteuid?.() !== 0) return checkUnused(place, name);
+  const paths = treePaths(place, name);
+  const users = await mountsOfTree({ paths: [paths.served, paths.retired], folder: place.path });
+  if (users.length > 0) throw inUse(name, users);
+}
+
+const inUse = (name: CopyName, users: readonly string[]): FlockError =>
+  new FlockError('InUse', `copy ${name} is in use: ${users.join('; ')}. End that and try again`);
+
+/** Throws InUse, naming who uses anything of it, by whatever way. */
 export async function checkUnused(place: Place, name: CopyName): Promise<void> {
   const path = await treeOf(place, name);
   if (path === null) return;
@@ -79,7 +93,7 @@ export async function checkUnused(place: Place, name: CopyName): Promise<void> {
   const fd = openedTree(path);
   try {
     const users = await usersOfTree({ root: fd, paths: [paths.served, paths.retired], folder: place.path });
-    if (users.length > 0) throw new FlockError('InUse', `copy ${name} is in use: ${users.join('; ')}. End that and try again`);
+    if (users.length > 0) throw inUse(name, users);
   } finally {
     closeSync(fd);
   }

@@ -11,7 +11,7 @@ import { roundUp } from '../model/quantity.ts';
 import type { Budget } from '../model/storage-node.ts';
 import { limitsOf, type Limits } from './directory-budget.ts';
 import { begunToRemove, enlarged, finished, removed } from './directory-life.ts';
-import { beAt, checkUnused, openedTree, RETIRED, treeOf, treePaths, type DirectoryPlace } from './directory-place.ts';
+import { beAt, checkUnmounted, checkUnused, openedTree, RETIRED, treeOf, treePaths, type DirectoryPlace } from './directory-place.ts';
 import { contents, inItsPlace, lookedAt, sidecarOrNull } from './directory-scan.ts';
 import { checkedPoint, JOURNALS, readSidecar, writeSidecar, type Sidecar } from './image-layout.ts';
 import { PoolIdentity } from './image-marker.ts';
@@ -191,7 +191,7 @@ class DirectoryPool implements Pool {
       await this.whole(name);
       const lock = mode === 'write' ? await lockCopy(this.place, name, 'shared') : null;
       try {
-        if (mode === 'write') await checkUnused(this.place, name);
+        if (mode === 'write') await checkUnmounted(this.place, name);
         return opened(await this.treeOf(name), async () => lock?.release());
       } catch (error) {
         await lock?.release();
@@ -210,7 +210,7 @@ class DirectoryPool implements Pool {
   }
 
   async detach(name: CopyName): Promise<void> {
-    await inCopyTurn(this.place, name, () => checkUnused(this.place, name));
+    await inCopyTurn(this.place, name, () => checkUnmounted(this.place, name));
   }
 
   /**
