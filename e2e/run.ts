@@ -21,7 +21,7 @@ const SCENARIOS: readonly Scenario[] = [
   { name: 'csi', about: 'Flock by its chart: claims in pods that write, growing, deleting', core: true },
   { name: 'rights', about: 'what an agent may write: its own node and nothing else', core: true },
   { name: 'moving', about: 'volumes that follow their pods to other nodes', core: true },
-  { name: 'crashes', about: 'controllers, kubelets and nodes that die; more claims than room', core: true },
+  { name: 'failures', about: 'controllers, kubelets and nodes that die; more claims than room', core: true },
   { name: 'upgrade', about: 'the driver replaced while pods write, taken away and installed again', core: true },
   { name: 'agents', about: 'agents that are killed in each call of a kubelet', core: false },
 ];
