@@ -17,6 +17,8 @@ interface Scenario {
 
 const SCENARIOS: readonly Scenario[] = [
   { name: 'rig', about: 'the cluster itself: nodes, pods, DNS, LVM, power cuts, partitions', core: true },
+  { name: 'lvm', about: 'volumes on real LVM, thick and thin: made, grown, moved between nodes, deleted', core: true },
+  { name: 'lvm-pools', about: 'every promise of a pool on real LVM; agents killed while they make points', core: false },
   { name: 'chart', about: 'the chart: linted, rendered, judged by the API server', core: true },
   { name: 'csi', about: 'Flock by its chart: claims in pods that write, growing, deleting', core: true },
   { name: 'rights', about: 'what an agent may write: its own node and nothing else', core: true },
