@@ -349,6 +349,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'finalizers }',
       },
     ],
+    test: 'src/controller/lifecycle.test.ts',
   },
   {
     name: 'label a copy formatted before it is',

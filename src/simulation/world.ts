@@ -32,6 +32,8 @@ import { Wires } from './wire.ts';
 const CAPS: Caps = { ...DEFAULT_CAPS, perNode: 2, maxRounds: 4, fencedMs: 20_000 };
 const CAPACITY = 96n << 20n;
 const MEAN_RESTART = 2_000;
+/** Ten times what a history has: somebody tries the same again and again. */
+const MOST_EVENTS = 500_000;
 
 interface Running {
   life: Life;
@@ -120,6 +122,7 @@ export class World {
   async pass(ms: number): Promise<void> {
     await this.time.runUntil(this.time.now + ms, () => {
       this.rules.check();
+      if (this.time.happened > MOST_EVENTS) this.rules.break('everything comes to an end', `${MOST_EVENTS} events, and no end of it`);
       return this.rules.breach !== null;
     });
   }
