@@ -165,12 +165,13 @@ export class TreeRound {
   }
 
   #ask(): Promise<Buffer> {
-    const asked = this.#link.ofTree(FRAME.TREE_NEXT, Buffer.alloc(0));
-    asked.catch(() => undefined);
-    return asked.then((frame) => {
+    const asked = this.#link.ofTree(FRAME.TREE_NEXT, Buffer.alloc(0)).then((frame) => {
       this.#meter.sent += frame.length;
       return frame;
     });
+    // Waited for in its turn, or not at all when an earlier one failed.
+    asked.catch(() => undefined);
+    return asked;
   }
 
   #count(bytes: number, frames: number): void {
