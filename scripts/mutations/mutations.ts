@@ -185,6 +185,7 @@ export const MUTATIONS: readonly Mutation[] = [
       },
       { file: MOVES, search: '  if (outgoing?.fencedEpoch === epoch) return', replace: '  if (outgoing?.fencedEpoch !== -1) return' },
     ],
+    test: 'src/decide/moves.test.ts',
   },
   {
     name: 'commit before the last delta is proven',
@@ -298,6 +299,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'seen.moves.find(isUnfinished);',
       },
     ],
+    test: 'src/decide/copies.test.ts',
   },
   {
     name: 'leave a source fenced after a cancel',
@@ -349,7 +351,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'finalizers }',
       },
     ],
-    test: 'src/controller/lifecycle.test.ts',
+    test: 'src/simulation/simulation.test.ts',
   },
   {
     name: 'label a copy formatted before it is',
@@ -376,9 +378,10 @@ export const MUTATIONS: readonly Mutation[] = [
           "    try {\n      await this.#mountAt(found, device, wanted);\n      this.#ports.crash('publish:mounted');\n      await this.#publications.add(found.name, { ...wanted, volume: found.label.volume });\n",
       },
     ],
+    test: 'src/simulation/simulation.test.ts',
   },
   {
-    name: 'report a fence before it is on the label',
+    name: 'report a fence that is on no label',
     rule: SURVIVES,
     patches: [
       {
@@ -406,6 +409,7 @@ export const MUTATIONS: readonly Mutation[] = [
           "    this.#ports.crash('activate:labelled');\n    if (found.pool.points) await found.pool.freeze(found.name, commitPoint(moveUid));\n",
       },
     ],
+    test: 'src/simulation/simulation.test.ts',
   },
   {
     name: 'forget a copy before it is removed',
@@ -419,6 +423,7 @@ export const MUTATIONS: readonly Mutation[] = [
           "    await this.#forget(step.copy, world);\n    this.#ports.crash('remove:removed');\n    await found.pool.remove(found.name, volume(world).spec.wipe ?? 'none');\n    await this.#changed(found.pool.name);\n    await this.#proveAbsent(uid, found);\n",
       },
     ],
+    test: 'src/simulation/simulation.test.ts',
   },
   {
     name: 'activate a copy that its journal does not prove',

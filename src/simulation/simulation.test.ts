@@ -2,6 +2,7 @@
 // and only a whole agent can show. Long runs are `npm run simulate`.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { MOVE_FINALIZER, Moves, type Move } from '../model/move.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
 import { GROUP_VERSION } from '../model/meta.ts';
 import { simulate } from './simulate.ts';
@@ -22,7 +23,8 @@ test('another seed gives another history', async () => {
 
 /** A calm world with a volume on a node, and what the record says of its copy. */
 async function withVolume(tell: ((line: string) => void) | null = null): Promise<{ world: World; volume: () => Volume | undefined }> {
-  const world = new World(1, tell);
+  // A seed whose pools have points in time.
+  const world = new World(3, tell);
   world.deaths.calm = true;
   await world.pass(20_000);
   const spec = { size: '8Mi', node: 'node-1' };
@@ -77,3 +79,54 @@ test('what an agent cannot do is told of by an event, with the reason', async ()
   await world.pass(5_000);
   assert.ok(lines.some((line) => /tells of db \(Warning GrowFailed\): .*room/u.test(line)));
 });
+
+/** Whoever passes this point first dies there; all others live. True once it happened. */
+function dyingAt(world: World, role: string, point: string): () => boolean {
+  let died = false;
+  world.deaths.due = (who, name) => {
+    if (died || who !== role || name !== point) return null;
+    died = true;
+    return 'death';
+  };
+  return () => died;
+}
+
+const DEADLY = [
+  ['agent', 'publish:mounted'],
+  ['agent', 'unpublish:unmounted'],
+  ['controller', 'accept:finalizer'],
+  ['agent', 'fence:labelled'],
+  ['controller', 'commit:swapped'],
+  ['agent', 'activate:labelled'],
+  ['agent', 'remove:removed'],
+] as const;
+for (const [role, point] of DEADLY)
+  test(`whoever dies at ${point} and is started again leaves no mount, no unproven copy and nothing on a disk`, async () => {
+    const { world, volume } = await withVolume();
+    const died = dyingAt(world, role, point);
+    const ask = async (path: string): Promise<void> => {
+      const asked = world.call('node-1', path, { volume: 'db', target: '/srv/db', readOnly: false }).catch(() => undefined);
+      await world.pass(20_000);
+      await asked;
+    };
+    await ask('/v1/publish');
+    for (let tries = 0; tries < 3; tries += 1) await ask('/v1/unpublish');
+    assert.equal(world.machine('node-1').mounts.size, 0);
+    const { registry } = world.server;
+    const spec = { volume: 'db', target: 'node-2' };
+    registry.create<Move>(Moves, { apiVersion: GROUP_VERSION, kind: 'Move', metadata: { name: 'there' }, spec } as Move);
+    await world.pass(240_000);
+    assert.equal(volume()?.spec.node, 'node-2');
+    const [move] = world.moves();
+    assert.equal(move?.status?.incoming?.scrub?.state, 'Passed');
+    assert.deepEqual(move.metadata.finalizers, [MOVE_FINALIZER]);
+    registry.delete(Volumes, 'db');
+    await world.pass(120_000);
+    assert.deepEqual(world.volumes(), []);
+    assert.deepEqual(
+      [...world.machines.values()].flatMap(({ disk }) => [...disk.copies.keys()]),
+      [],
+    );
+    assert.equal(world.rules.breach, null);
+    assert.ok(died(), 'nobody came by');
+  });
