@@ -49,7 +49,7 @@ export class Stage {
     mkdirSync(layout.directory, { recursive: true, mode: 0o700 });
     await writeDescription(layout, { nodes: NODES.length, port: await freePort(), ground: 'xfs', diskSize: String(DISK) });
     const around = { clock: systemClock, signal: new AbortController().signal, say: () => undefined, tied: true };
-    await bringUp(layout.directory, NODES.length, around);
+    await bringUp(layout.directory, { nodes: NODES.length }, around);
     this.client = httpClient(readKubeconfig(layout.kubeconfig).connection);
     const controller = [join(import.meta.dirname, 'controller.ts'), layout.controllerKubeconfig];
     for (const node of NODES) await this.#takeOver(node, ROLE_OF[node], threats);

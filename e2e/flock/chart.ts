@@ -58,7 +58,7 @@ export async function install(cluster: Cluster, values: Values = rigValues()): P
 }
 
 /** An XFS with reflinks on the node's first disk, which is there again after every boot. */
-export const layPool = (node: RigNode): Promise<string> =>
+const layPool = (node: RigNode): Promise<string> =>
   node.ok(`set -e
     blkid /dev/ubdb >/dev/null || mkfs.xfs -q /dev/ubdb
     mkdir -p ${POOL_PATH}

@@ -11,7 +11,7 @@ export interface Scenario {
   space(name: string): Promise<Space>;
   node(name: string): RigNode;
   /** Bytes booked in the pool of every node. */
-  booked(): Promise<{ [node: string]: string }>;
+  readonly booked: () => Promise<{ [node: string]: string }>;
   /** Names of the pods of a part of Flock; on one node, if one is named. */
   parts(component: 'agent' | 'controller', node?: string): Promise<string[]>;
 }

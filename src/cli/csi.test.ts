@@ -54,7 +54,7 @@ test('a cluster on one machine serves CSI in the folder that it is told, and aga
   const [cluster, sockets] = [join(folder, 'cluster'), join(folder, 'csi')];
   const env = { XDG_STATE_HOME: folder, FLOCK_SERVER: '', FLOCK_KUBECONFIG: '' };
   const flock = async (...words: string[]): Promise<void> => {
-    const ran = await flockctl([...words, '--dir', cluster], env);
+    const ran = await flockctl([...words, '--dir', cluster], { env });
     assert.equal(ran.code, 0, ran.err);
   };
   afterwards(t, () => flock('down', '--delete'));

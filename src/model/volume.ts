@@ -42,7 +42,6 @@ export type Filesystem = (typeof FILESYSTEMS)[number];
 export const USUAL_FILESYSTEM: Filesystem = 'ext4';
 
 export const MIGRATION_MODES = ['Disabled', 'VolumeTransfer'] as const;
-export type MigrationMode = (typeof MIGRATION_MODES)[number];
 
 export const VolumeSpec = Type.Object({
   size: Type.String({
