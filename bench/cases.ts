@@ -52,7 +52,7 @@ async function delta({ samples }: Context, mover: Mover, load: Load): Promise<vo
 export async function measureLimits(context: Context): Promise<void> {
   const { ground } = context;
   // Enough to be busy at all of them.
-  const load = denseLoad(Math.max(context.wanted.size, 2 * 1024 * MIB));
+  const load = denseLoad(Math.max(context.wanted.size, 3 * 1024 * MIB));
   await withVolume(context, load, () =>
     withMover({ ground, load }, async (mover) => {
       const pulled = mover.pull(0).catch(() => null);
@@ -71,7 +71,7 @@ export async function measureLimits(context: Context): Promise<void> {
 
 async function sentRate({ peers }: Mover): Promise<number> {
   const [before, began] = [(await peers.source.ask('usage', {})).sent, performance.now()];
-  await seconds(2);
+  await seconds(4);
   const [after, ended] = [(await peers.source.ask('usage', {})).sent, performance.now()];
   return ((after - before) * 1000) / (ended - began);
 }

@@ -20,7 +20,11 @@ export class Peer {
     const more = (process.env['FLOCK_BENCH_NODE_OPTIONS'] ?? '').split(' ').filter((option) => option !== '');
     const node = [process.execPath, ...more, PROGRAM];
     const argv = namespace === null ? node : ['ip', 'netns', 'exec', namespace, ...node];
-    this.#child = spawn(argv[0] as string, argv.slice(1), { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+    this.#child = spawn(argv[0] as string, argv.slice(1), {
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+      // As bin/flockctl starts an agent.
+      env: { UV_THREADPOOL_SIZE: '16', ...process.env },
+    });
     this.#child.on('message', (message) => this.#answered(message as Reply));
     this.#child.on('exit', () => {
       for (const { reject } of this.#waiting.values()) reject(new Error('a process of the benchmark ended'));

@@ -24,6 +24,8 @@ export interface Ratios {
   findingSeconds: number;
   /** Data a second of a volume of 4 KiB data, 4 KiB hole, over that of a dense one. */
   hole4k: number;
+  /** The same volume, against dd direct to direct on it. */
+  hole4kDd: number;
   sparseSeconds: number;
   /** The final round's seconds over what its bytes may take: dirty / (0.85 × bound) + 1 s. */
   pause: number;
@@ -82,6 +84,7 @@ function speeds(samples: Samples, size: number): Partial<Ratios> {
     link: inverse(samples, 'link', ['raw TCP (iperf3)', 'flock']),
     linkWritten: inverse(samples, 'link', ['raw TCP (iperf3)', 'flock: written']),
     pause: medianOf(samples, 'delta', 'flock: final') / (dirty / ((0.85 * size) / slowest) + 1),
+    hole4kDd: inverse(samples, 'holes', ['dd direct to direct', 'flock']),
     hole4k: medianOf(samples, 'holes', 'bytes of data') / medianOf(samples, 'holes', 'flock') / (size / median('flock')),
   };
 }

@@ -45,7 +45,7 @@ const CASES: Case[] = [
   },
   { name: 'database', measure: (context) => compared(context, databaseLoad(context.wanted.size / 2), [ddCopy, rsyncWhole, nbdcopy]) },
   { name: 'sparse', measure: (context) => compared(context, sparseLoad(), []) },
-  { name: 'holes', measure: (context) => compared(context, holesLoad(context.wanted.size / 4), []) },
+  { name: 'holes', measure: (context) => compared(context, holesLoad(context.wanted.size / 4), [ddRead, ddCopy]) },
   { name: 'delta', measure: measureDelta },
   { name: 'link', measure: overLink },
   { name: 'limit', measure: measureLimits },
@@ -53,13 +53,25 @@ const CASES: Case[] = [
   { name: 'parallel', measure: measureParallel },
 ];
 
+/** What `check` measures. */
+const SMALL: Case = {
+  name: 'small',
+  measure: async (context) => {
+    const { size } = context.wanted;
+    await compared(context, denseLoad(size), [ddCopy, tcp]);
+    const once = { ...context, wanted: { ...context.wanted, rounds: 1 } };
+    await compared(once, databaseLoad(size / 4), []);
+    await measureDelta({ ...once, wanted: { ...once.wanted, size: size / 4 } });
+  },
+};
+
 export async function benchTransfer(wanted: Wanted): Promise<Samples> {
   const missing = await missingPrograms([ddCopy, tcp, rsyncWhole, nbdcopy, socat]);
   return onGround(40 * GIB, async (ground) => {
     await warm(ground, wanted.size);
     const samples: Samples = {};
-    for (const { name, measure } of CASES) {
-      if (wanted.only && !wanted.only.includes(name)) continue;
+    const chosen = wanted.only ? [...CASES, SMALL].filter(({ name }) => wanted.only?.includes(name)) : CASES;
+    for (const { name, measure } of chosen) {
       say(`-- ${name}`);
       await measure({ ground, samples, wanted, missing });
     }
@@ -116,6 +128,6 @@ async function other(
 
 async function overLink(context: Context): Promise<void> {
   const ways = await slowLink(context.ground);
-  const load = denseLoad(context.wanted.size / 4);
+  const load = denseLoad(context.wanted.size / 2);
   await compared(context, load, [tcp, rsyncWhole], { ways, name: 'link' });
 }

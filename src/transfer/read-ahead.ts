@@ -12,7 +12,8 @@ import { decodeSpans } from './span-list.ts';
 import { BLOCK, endOf, type Span } from './spans.ts';
 import type { Wire } from './wire.ts';
 
-const BUFFERS = 8;
+/** Of all connections together, and what each may have whatever the others do: what it holds is held once more, encrypted, by its socket. */
+const BUFFERS = { all: 8, least: 3 };
 /** What a peer may have asked for and not got yet. */
 const QUEUE_LIMIT = 1024;
 const QUEUE_BYTES = 64 * LEAF;
@@ -28,6 +29,9 @@ interface Parts {
   round: () => SourceRound | null;
   onBytes: (bytes: number) => void;
 }
+
+/** Those that were asked for anything. */
+const busy = new Set<ReadAhead>();
 
 export class ReadAhead {
   readonly #parts: Parts;
@@ -48,6 +52,7 @@ export class ReadAhead {
     if (!round) throw new FlockError('Conflict', 'a block was asked for before a round was prepared');
     if (this.#queue.length >= QUEUE_LIMIT || this.#queuedBytes + of.rawLen > QUEUE_BYTES)
       throw new FlockError('Corrupt', 'more blocks were asked for at once than a window holds');
+    busy.add(this);
     this.#queue.push({ of, pieces: piecesOf(of, list, round.deviceBytes) });
     this.#queuedBytes += of.rawLen;
     this.#advance();
@@ -62,6 +67,7 @@ export class ReadAhead {
 
   async close(): Promise<void> {
     this.#closed = true;
+    busy.delete(this);
     await this.idle();
     for (const buffer of this.#free.splice(0)) giveBack(buffer);
   }
@@ -77,7 +83,7 @@ export class ReadAhead {
   }
 
   #another(): Buffer | null {
-    if (this.#made === BUFFERS) return null;
+    if (this.#made >= Math.max(BUFFERS.least, Math.floor(BUFFERS.all / busy.size))) return null;
     this.#made += 1;
     return alignedBuffer(HEADROOM + LEAF);
   }
