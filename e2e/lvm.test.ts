@@ -46,9 +46,10 @@ after(async () => {
 describe('pools of LVM', () => {
   it('are reported with what may be booked, their unit, and what is not theirs', async () => {
     const { thick, thin } = (await hosts.pools(nodes[0])) ?? {};
-    assert.deepEqual([thick?.healthy, thick?.unit, thick?.thin, thick?.points], [true, String(4 << 20), false, true]);
-    assert.deepEqual(thick?.foreign, ['pool0', 'theirs']);
-    assert.deepEqual([thin?.healthy, thin?.thin, thin?.capacity, thin?.foreign], [true, true, undefined, undefined]);
+    assert.ok(thick && thin);
+    assert.deepEqual([thick.healthy, thick.unit, thick.thin, thick.points], [true, String(4 << 20), false, true]);
+    assert.deepEqual(thick.foreign, ['pool0', 'theirs']);
+    assert.deepEqual([thin.healthy, thin.thin, thin.capacity, thin.foreign], [true, true, undefined, undefined]);
   });
 
   it('that are not there are said to be missing, and are found when they appear', async () => {

@@ -2,10 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isReason } from '../model/errors.ts';
 import { lvmReport, THICK, THIN } from '../testing/lvm-report.ts';
-import { parseReport, reportArguments } from './lvm-report.ts';
+import { parseReport, reportArguments, type LogicalVolume } from './lvm-report.ts';
 
 const data = () => parseReport(lvmReport(), 'data');
-const volume = (name: string) => data().volumes.find((each) => each.name === name);
+function volume(name: string): LogicalVolume {
+  const found = data().volumes.find((each) => each.name === name);
+  assert.ok(found, name);
+  return found;
+}
 
 test('reads a volume group in bytes', () => {
   const { name, size, free, extent, missing, volumes } = data();
@@ -15,12 +19,12 @@ test('reads a volume group in bytes', () => {
 
 test('tells thick from thin, volumes from points, and what a point shows from how large its store is', () => {
   const thick = volume(THICK);
-  assert.deepEqual([thick?.layout, thick?.pool, thick?.tags], [['linear'], null, ['flock:1:copy&state=ready&version=1']]);
+  assert.deepEqual([thick.layout, thick.pool, thick.tags], [['linear'], null, ['flock:1:copy&state=ready&version=1']]);
   const point = volume(`${THICK}.p1`);
-  assert.deepEqual([point?.origin, point?.originSize, point?.size, point?.snapPercent], [THICK, 104_857_600n, 20_971_520n, 50.62]);
+  assert.deepEqual([point.origin, point.originSize, point.size, point.snapPercent], [THICK, 104_857_600n, 20_971_520n, 50.62]);
   const thin = volume(THIN);
-  assert.deepEqual([thin?.pool, thin?.thinId, thin?.dataPercent], ['pool0', 1, 30]);
-  assert.deepEqual([volume(`${THIN}.p1`)?.thinId, volume(`${THIN}.p1`)?.dataPercent], [2, null]);
+  assert.deepEqual([thin.pool, thin.thinId, thin.dataPercent], ['pool0', 1, 30]);
+  assert.deepEqual([volume(`${THIN}.p1`).thinId, volume(`${THIN}.p1`).dataPercent], [2, null]);
 });
 
 test('a point whose store overflowed is invalid, and nothing else is', () => {
@@ -35,7 +39,7 @@ test('a point whose store overflowed is invalid, and nothing else is', () => {
 test('reads a thin pool with its blocks, its use, and whether it zeroes', () => {
   const pool = volume('pool0');
   assert.deepEqual(
-    [pool?.layout, pool?.chunk, pool?.zeroes, pool?.discards, pool?.dataPercent, pool?.metadataPercent, pool?.metadataSize],
+    [pool.layout, pool.chunk, pool.zeroes, pool.discards, pool.dataPercent, pool.metadataPercent, pool.metadataSize],
     [['thin', 'pool'], 65_536n, true, 'passdown', 5.86, 11.52, 4_194_304n],
   );
 });

@@ -9,16 +9,20 @@ import { changeInTurn, path, seen, type LvmPlace, type Seen } from './lvm-place.
 import { extension, storeExtension, thinPoolOf } from './lvm-room.ts';
 import type { Copy, CopyName, Inventory } from './pool.ts';
 
-type InTurn = <T>(name: CopyName, work: () => Promise<T>) => Promise<T>;
+export interface CopyTurns {
+  inTurn: <T>(name: CopyName, work: () => Promise<T>) => Promise<T>;
+  /** Somebody of this process acts on it: zeroing a large one takes long, and a look must not wait for it. */
+  isBusy: (name: CopyName) => boolean;
+}
 
-export async function scanned(place: LvmPlace, first: Seen, inTurn: InTurn): Promise<Inventory> {
+export async function scanned(place: LvmPlace, first: Seen, turns: CopyTurns): Promise<Inventory> {
   const failures = new Map<CopyName, string>();
   let touched = await enlargedWhereFull(place, first);
   for (const volume of first.listing.stray) {
     await dropped(place, volume);
     touched = true;
   }
-  for (const copy of first.listing.copies.values()) touched = (await mended(place, copy, { inTurn, failures })) || touched;
+  for (const copy of first.listing.copies.values()) touched = (await mended(place, copy, { turns, failures })) || touched;
   const at = touched ? await seen(place) : first;
   const inventory: Inventory = { copies: [], unlabelled: [], foreign: at.listing.foreign.map(({ name }) => name) };
   for (const copy of at.listing.copies.values()) await addTo(inventory, { place, at, copy, failure: failures.get(copy.name) });
@@ -29,10 +33,10 @@ const needsMending = ({ marked, brokenPoints }: LvmCopy): boolean =>
   (marked !== null && typeof marked !== 'string' && marked.state !== 'ready') || brokenPoints.length > 0;
 
 /** True: something was done. */
-async function mended(place: LvmPlace, copy: LvmCopy, of: { inTurn: InTurn; failures: Map<CopyName, string> }): Promise<boolean> {
-  if (!needsMending(copy)) return false;
+async function mended(place: LvmPlace, copy: LvmCopy, of: { turns: CopyTurns; failures: Map<CopyName, string> }): Promise<boolean> {
+  if (!needsMending(copy) || of.turns.isBusy(copy.name)) return false;
   try {
-    await of.inTurn(copy.name, () => mend(place, copy.name));
+    await of.turns.inTurn(copy.name, () => mend(place, copy.name));
   } catch (error) {
     // Somebody has it open: it is gone on with later.
     if (!isReason(error, 'InUse', 'NotFound')) of.failures.set(copy.name, `copy ${copy.name} cannot be looked after: ${messageOf(error)}`);

@@ -31,6 +31,8 @@ import type { BlockHandle, CopyName, Extent, Hold, Inventory, PointName, PointOf
 
 /** One a process, for two pools of one kind may be opened in tests. */
 const copyTurns = turns();
+/** How many act on each copy, or wait to. */
+const acting = new Map<string, number>();
 
 export interface LvmPoolParts {
   place: LvmPlace;
@@ -73,7 +75,10 @@ export class LvmPool implements Pool {
   }
 
   async scan(): Promise<Inventory> {
-    return scanned(this.#place, await this.#seen(), (name, work) => this.#inTurn(name, work));
+    return scanned(this.#place, await this.#seen(), {
+      inTurn: (name, work) => this.#inTurn(name, work),
+      isBusy: (name) => (acting.get(this.#key(name)) ?? 0) > 0,
+    });
   }
 
   async create(name: CopyName, size: bigint, label: CopyLabel): Promise<bigint> {
@@ -215,7 +220,17 @@ export class LvmPool implements Pool {
 
   async #inTurn<T>(name: CopyName, work: () => Promise<T>): Promise<T> {
     checkedCopy(name);
-    return copyTurns(`${this.#place.volumeGroup}/${name}`, work);
+    const key = this.#key(name);
+    acting.set(key, (acting.get(key) ?? 0) + 1);
+    try {
+      return await copyTurns(key, work);
+    } finally {
+      acting.set(key, (acting.get(key) ?? 1) - 1);
+    }
+  }
+
+  #key(name: CopyName): string {
+    return `${this.#place.volumeGroup}/${name}`;
   }
 
   #turnOf(name: CopyName): InTurn {
