@@ -85,8 +85,9 @@ for (const pool of ['thick', 'thin'])
       await nodes[0].ok(
         '(while [ ! -e /run/stop ]; do head -c 65536 /dev/urandom > /mnt/data/small; sync /mnt/data/small; sleep 0.2; done) >/dev/null 2>&1 & echo $! > /run/writer',
       );
-      await flock(nodes[0], `move ${volume} --to node-2`);
-      await until(async () => (await moveOf(volume))?.status?.phase === 'ReadyToCutOver');
+      await flock(nodes[0], `move ${volume} --to node-2 --pause 60s`);
+      // A round of what changed since the first one; how fast it was is not asked.
+      await until(async () => ((await moveOf(volume))?.status?.round ?? 0) >= 2);
       await nodes[0].ok('touch /run/stop; while kill -0 $(cat /run/writer) 2>/dev/null; do sleep 0.1; done; rm /run/stop');
       const sums = await nodes[0].ok(`${SUM}; md5sum < /mnt/data/small`);
       await flock(nodes[0], `volume unmount ${volume}`);
