@@ -37,9 +37,7 @@ function refusalOf(node: StorageNode, need: Need): Refusal | null {
   if (!isReady(node)) return refusal('NodeNotReady', (who) => `the agent of ${who} does not answer; start it, or choose another node`);
   if (node.spec?.drain) return refusal('NodeDrained', (who) => `${who} is being drained; choose another node`);
   if (node.spec?.unschedulable) return refusal('NodeUnschedulable', (who) => `${who} takes no new volumes (spec.unschedulable)`);
-  // A directory is part of its pool's filesystem.
-  const own = node.status?.pools?.[need.pool]?.type === 'directory' ? null : need.filesystem;
-  return refusalOfPool(node, need) ?? refusalOfFilesystem(node, own);
+  return refusalOfPool(node, need) ?? refusalOfFilesystem(node, ownFilesystem(node, need));
 }
 
 function refusalOfPool(node: StorageNode, need: Need): Refusal | null {
@@ -49,13 +47,22 @@ function refusalOfPool(node: StorageNode, need: Need): Refusal | null {
   if (!pool) return refusal('NoPool', (who) => `${who} has no pool "${need.pool}"; it has ${others || 'none'}`);
   const unusable = pool.obstacle?.message ?? 'not usable now';
   if (!pool.healthy) return refusal('PoolUnhealthy', (who) => `pool ${need.pool} of ${who}: ${unusable}`);
-  if (pool.type === 'directory' && need.filesystem === null)
-    return refusal(
-      'NoBlocks',
-      (who) => `pool ${need.pool} of ${who} holds directories, and this is a raw block volume; use a pool of another type`,
-    );
+  const blocks = refusalOfBlocks(pool, need);
+  if (blocks) return blocks;
   return fits(pool, need.size) ? null : withoutRoom(BigInt(pool.free ?? 0), need);
 }
+
+function refusalOfBlocks({ type }: PoolStatus, { pool, filesystem }: Need): Refusal | null {
+  if (type !== 'directory' || filesystem !== null) return null;
+  return refusal(
+    'NoBlocks',
+    (who) => `pool ${pool} of ${who} holds directories, and this is a raw block volume; use a pool of another type`,
+  );
+}
+
+/** A directory is part of its pool's filesystem. */
+const ownFilesystem = (node: StorageNode, { pool, filesystem }: Need): Filesystem | null =>
+  node.status?.pools?.[pool]?.type === 'directory' ? null : filesystem;
 
 const fits = ({ free }: PoolStatus, size: bigint): boolean => free === undefined || BigInt(free) >= size;
 

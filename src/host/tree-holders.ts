@@ -58,11 +58,15 @@ export async function usersOfTree(of: Pick<Tree, 'paths' | 'folder'> & { root: n
     const how = pid === String(process.pid) ? null : lookAt(pid, { paths, folder, dev, number: mount.number }, found.suspects);
     if (how !== null) found.users.add(await told(pid, how));
   }
-  // The whole tree is walked only when there is somebody to ask about.
-  const inodes =
-    found.suspects.length === 0 ? new Set<bigint>() : await inodesAmong(of.root, new Set(found.suspects.map(({ ino }) => ino)));
-  for (const { pid, how, ino } of found.suspects) if (inodes.has(ino)) found.users.add(await told(pid, how));
+  for (const { pid, how } of await within(of.root, found.suspects)) found.users.add(await told(pid, how));
   return [...found.users];
+}
+
+/** Those who have something of the tree. It is walked whole, but only when there is somebody to ask about. */
+async function within(root: number, suspects: readonly Suspect[]): Promise<Suspect[]> {
+  if (suspects.length === 0) return [];
+  const inodes = await inodesAmong(root, new Set(suspects.map(({ ino }) => ino)));
+  return suspects.filter(({ ino }) => inodes.has(ino));
 }
 
 const isWithinAny = (path: string, of: readonly string[]): boolean => of.some((each) => path === each || path.startsWith(`${each}/`));
@@ -146,11 +150,9 @@ async function inodesAmong(root: number, wanted: ReadonlySet<bigint>): Promise<S
     for (let level = levels.at(-1); level; level = levels.at(-1)) {
       if (bursts.isOver) await bursts.rest();
       const name = level.names.pop();
+      const below = name === undefined ? null : looked(level.fd, name, { wanted, found });
+      if (below) levels.push(below);
       if (name === undefined) closeSync((levels.pop() as Level).fd);
-      else {
-        const below = looked(level.fd, name, { wanted, found });
-        if (below) levels.push(below);
-      }
     }
   } finally {
     for (const { fd } of levels) closeSync(fd);

@@ -38,10 +38,12 @@ export async function limitsOf(folder: string): Promise<Limits> {
 
 const nothing = async (): Promise<void> => {};
 
+const makeFolder = (path: string): Promise<void> => mkdir(path, { mode: 0o755 });
+
 const BOOKED: Limits = {
   budget: 'booked',
   project: () => undefined,
-  make: (path) => mkdir(path, { mode: 0o755 }),
+  make: makeFolder,
   limit: nothing,
   used: async () => null,
   drop: async () => nothing,
@@ -74,7 +76,7 @@ function byProject(folder: string): Limits {
         if (isFree(project)) return project;
       }
     },
-    make: BOOKED.make,
+    make: makeFolder,
     limit: async (path, { size, project }) => {
       if (project === undefined) return;
       const fd = openSync(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);

@@ -1,7 +1,7 @@
 // Trees for tests: two pools of directories on one machine joined by a real TLS connection, and a walker of their own that tells what a tree
 // is, without a line of what is tested. Only *.test.ts import it.
 import { createHash } from 'node:crypto';
-import { closeSync, constants, lstatSync, openSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { closeSync, constants, lstatSync, openSync, readdirSync, readFileSync, readlinkSync, type BigIntStats } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { attributeOf, attributesOf, O_PATH, openAt, withOpen } from '../host/tree-calls.ts';
@@ -55,22 +55,24 @@ export function toldTree(root: string): Told {
   const visit = (path: string, shown: string): void => {
     const raw = Buffer.from(path, 'latin1');
     const stat = lstatSync(raw, { bigint: true });
-    const first = inodes.get(String(stat.ino));
-    if (!stat.isDirectory()) inodes.set(String(stat.ino), first ?? shown);
-    told[shown] = {
-      mode: stat.mode.toString(8),
-      owner: `${stat.uid}:${stat.gid}`,
-      mtime: String(stat.mtimeNs),
-      device: stat.isBlockDevice() || stat.isCharacterDevice() ? String(stat.rdev) : '',
-      attributes: attributesAt(path),
-      link: stat.isSymbolicLink() ? readlinkSync(raw, 'latin1') : '',
-      same: stat.isDirectory() ? '' : (first ?? ''),
-      content: stat.isFile() ? `${stat.size} ${createHash('sha256').update(readFileSync(raw)).digest('hex')}` : '',
-    };
+    const first = inodes.get(String(stat.ino)) ?? shown;
+    inodes.set(String(stat.ino), first);
+    told[shown] = { ...shape(raw, stat), attributes: attributesAt(path), same: first };
     if (stat.isDirectory()) for (const name of readdirSync(raw, 'latin1').toSorted()) visit(`${path}/${name}`, `${shown}/${name}`);
   };
   visit(root, '');
   return told;
+}
+
+function shape(raw: Buffer, stat: BigIntStats): object {
+  return {
+    mode: stat.mode.toString(8),
+    owner: `${stat.uid}:${stat.gid}`,
+    mtime: String(stat.mtimeNs),
+    device: stat.isBlockDevice() || stat.isCharacterDevice() ? String(stat.rdev) : '',
+    link: stat.isSymbolicLink() ? readlinkSync(raw, 'latin1') : '',
+    content: stat.isFile() ? `${stat.size} ${createHash('sha256').update(readFileSync(raw)).digest('hex')}` : '',
+  };
 }
 
 function attributesAt(path: string): string {

@@ -3,7 +3,7 @@
 import { FlockError } from '../../model/errors.ts';
 import type { Device, Time } from '../../host/tree-calls.ts';
 import { hashing } from '../hashing.ts';
-import { BytesReader, BytesWriter } from './bytes.ts';
+import { BytesWriter, type BytesReader } from './bytes.ts';
 import { checkedPath } from './paths.ts';
 import { runsOf } from './sums.ts';
 

@@ -53,18 +53,18 @@ test('a list with a byte changed gives records, or Corrupt; never another error'
   writer.entry({ ...plain, path: 'b', type: 'link', target: '/etc', attributes: [['user.x', Buffer.from('y')]] }, false);
   writer.end({ digest: '0'.repeat(64), entries: 3, bytes: 4 });
   const whole = writer.take(1 << 20);
-  for (let at = 0; at < whole.length; at += 1)
-    for (const bit of [1, 0x80]) {
-      const bent = Buffer.from(whole);
-      bent[at] = (bent[at] as number) ^ bit;
-      const reader = new StreamReader();
-      try {
-        reader.push(bent);
-        while (reader.next());
-      } catch (error) {
-        assert.ok(corrupt(error), `byte ${at}: ${String(error)}`);
-      }
+  const bend = (at: number, bit: number): void => {
+    const bent = Buffer.from(whole);
+    bent[at] = (bent[at] as number) ^ bit;
+    const reader = new StreamReader();
+    try {
+      reader.push(bent);
+      while (reader.next());
+    } catch (error) {
+      assert.ok(corrupt(error), `byte ${at}: ${String(error)}`);
     }
+  };
+  for (let at = 0; at < whole.length; at += 1) for (const bit of [1, 0x80]) bend(at, bit);
 });
 
 test('a request for parts of a file that is garbled is Corrupt', () => {

@@ -4,7 +4,7 @@
 import { open, rename, type FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { crc32 } from 'node:zlib';
-import { readWhole, writeWhole } from '../../host/direct.ts';
+import { writeWhole } from '../../host/direct.ts';
 import { beAbsent, ifThere, syncFolder } from '../../host/files.ts';
 import { BytesReader, BytesWriter } from './bytes.ts';
 import { EntryReader, EntryWriter, LONGEST_ENTRY, putKnown, takeKnown, type KnownEntry } from './entry.ts';

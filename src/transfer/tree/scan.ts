@@ -91,10 +91,12 @@ export class Scan {
 
   #isKnown(before: KnownEntry | null, { type, stat, target }: Walked): before is KnownEntry {
     if (!before?.known.sure || before.type !== type || before.target !== target) return false;
-    const { known, mtime, size } = before;
-    if (type === 'file' && this.#isToRead(before.path, stat)) return false;
-    const same = known.ino === stat.ino && isSame(known.ctime, stat.ctime) && isSame(mtime, stat.mtime);
-    return type === 'file' ? same && size === stat.size && before.sums !== null : same;
+    if (before.known.ino !== stat.ino || !isSame(before.known.ctime, stat.ctime) || !isSame(before.mtime, stat.mtime)) return false;
+    return type !== 'file' || this.#isContentKnown(before, stat);
+  }
+
+  #isContentKnown({ path, size, sums }: KnownEntry, stat: Stat): boolean {
+    return size === stat.size && sums !== null && !this.#isToRead(path, stat);
   }
 
   #isToRead(path: string, { ctime }: Stat): boolean {

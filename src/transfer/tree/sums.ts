@@ -84,13 +84,16 @@ export function differences(wanted: readonly Run[], there: readonly Run[]): Diff
   const known = new Lookup(there);
   for (const { first, count, hashes } of wanted) {
     if (hashes === null) zerosLacking({ first, count }, known, found);
-    else
-      for (let index = 0; index < count; index += 1) {
-        const hash = hashes.subarray(index * HASH, (index + 1) * HASH);
-        if (!known.has(first + index, hash)) add(found, { first: first + index, count: 1, zero: false });
-      }
+    else dataLacking({ first, count, hashes }, known, found);
   }
   return found;
+}
+
+function dataLacking({ first, count, hashes }: Run & { hashes: Buffer }, known: Lookup, found: Difference[]): void {
+  for (let index = 0; index < count; index += 1) {
+    const hash = hashes.subarray(index * HASH, (index + 1) * HASH);
+    if (!known.has(first + index, hash)) add(found, { first: first + index, count: 1, zero: false });
+  }
 }
 
 function zerosLacking({ first, count }: { first: number; count: number }, known: Lookup, found: Difference[]): void {
