@@ -66,6 +66,8 @@ export class Attaching {
         await client.patch(Moves, next.move, { spec: { cancel: true } });
         return { done: false, waits: `move ${next.move} to end, which goes elsewhere`, ordered };
       case 'order': {
+        // Asked before, too: a call that ended because nobody wanted it is repeated until the attachment is gone.
+        if (!(await this.#ports.isWanted(name, node))) throw unwanted(name, node);
         const move = await this.#order(seen.volume, node);
         return { done: false, waits: `move ${move}`, ordered: move };
       }
@@ -110,9 +112,12 @@ export class Attaching {
       await ifFound(client.patch(Moves, going.metadata.name, { spec: { cancel: true } })).catch((error: unknown) => {
         if (!isReason(error, 'Invalid', 'Conflict')) throw error;
       });
-    throw new Refused(status.ABORTED, `volume ${volume} is not wanted on node ${node} any more`);
+    throw unwanted(volume, node);
   }
 }
+
+const unwanted = (volume: string, node: string): Refused =>
+  new Refused(status.ABORTED, `volume ${volume} is not wanted on node ${node} any more`);
 
 function refusal({ reason, message }: Why): Refused {
   if (reason === 'MoveEnded') return new Refused(status.UNAVAILABLE, message);

@@ -513,11 +513,14 @@ test('it is moved to where it is attached, by one move for however many calls', 
 });
 
 test('its move is taken back when nobody wants it there any more', async (t) => {
-  const d = await driver(t, {}, async () => false);
+  let asked = 0;
+  const d = await driver(t, {}, async () => (asked += 1) === 1);
   await d.create('db', follows);
   await d.world.publish('node-2');
   const call = d.controller.controllerPublishVolume({ volumeId: 'db', nodeId: 'node-1', volumeCapability: mounted() });
   await lasting(d, refused(call, status.ABORTED, /not wanted on node node-1 any more/u));
+  const again = d.controller.controllerPublishVolume({ volumeId: 'db', nodeId: 'node-1', volumeCapability: mounted() });
+  await lasting(d, refused(again, status.ABORTED, /not wanted/u));
   await d.world.settle();
   assert.deepEqual(await moves(d), ['to node-1: Cancelled']);
   assert.equal(d.world.volumes()[0]?.spec.node, 'node-2');
