@@ -6,7 +6,7 @@ import { LEAF } from './leaves.ts';
 import { splitAtLeaves, type Span } from './spans.ts';
 
 /** Pieces of one block: as many as a leaf of single blocks of 4096 bytes has. */
-export const PIECES = 256;
+const PIECES = 256;
 
 export class BlockPlan {
   readonly count: number;

@@ -50,7 +50,7 @@ export async function readEach<B extends Pieced>(
 }
 
 /** Neighbours in one stretch of at most a leaf, with at most `gap` bytes between them, and where the stretch begins in the joined bytes of all. */
-export function* stretches(pieces: readonly Block[], gap: number): Generator<{ pieces: Block[]; span: Block; at: number }> {
+function* stretches(pieces: readonly Block[], gap: number): Generator<{ pieces: Block[]; span: Block; at: number }> {
   let at = 0;
   let open: { pieces: Block[]; span: Block; at: number } | null = null;
   for (const piece of pieces) {
