@@ -14,7 +14,7 @@ const UTIME_OMIT = 0x3ffffffe;
 const POSIX_FADV_DONTNEED = 4;
 
 /** Of st_mode. */
-export const FORMAT = 0o170000;
+const FORMAT = 0o170000;
 export const FORMATS = {
   dir: 0o040000,
   file: 0o100000,
@@ -125,7 +125,7 @@ function proven(what: () => string, value: number): number {
 }
 
 /** The errno that a failure here stands for; null: it is another's error. */
-export const errnoOf = (error: unknown): string | null =>
+const errnoOf = (error: unknown): string | null =>
   error instanceof FlockError ? ((error.cause as { code?: string } | undefined)?.code ?? null) : null;
 
 /** The entry vanished, or became something else, between two looks at it. */
@@ -137,7 +137,7 @@ export function openAt(dir: number, name: string, flags: number, mode = 0): numb
 }
 const O_NOFOLLOW = 0o400000;
 const O_CLOEXEC = 0o2000000;
-export const O_DIRECTORY = 0o200000;
+const O_DIRECTORY = 0o200000;
 const O_NOATIME = 0o1000000;
 const O_NONBLOCK = 0o4000;
 

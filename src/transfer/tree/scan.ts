@@ -42,7 +42,7 @@ export interface Scanned {
   fd: number | null;
 }
 
-export const isBefore = (one: Time, other: Time): boolean => one.s < other.s || (one.s === other.s && one.ns < other.ns);
+const isBefore = (one: Time, other: Time): boolean => one.s < other.s || (one.s === other.s && one.ns < other.ns);
 const isSame = (one: Time, other: Time): boolean => one.s === other.s && one.ns === other.ns;
 
 export class Scan {

@@ -25,7 +25,7 @@ import { Place } from './place.ts';
 import { StreamReader } from './stream.ts';
 import { differences, leafOf, runsOf } from './sums.ts';
 
-export const committedOf = (pool: Pool, copy: CopyName): string => join(pool.journals, `${copy}.committed`);
+const committedOf = (pool: Pool, copy: CopyName): string => join(pool.journals, `${copy}.committed`);
 
 /** What both sides agreed on, as it is now, whatever later looks find. */
 export async function keepCommitted(pool: Pool, copy: CopyName): Promise<void> {

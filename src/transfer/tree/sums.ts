@@ -14,7 +14,7 @@ export function leafOf(size: number): number {
   return leaf;
 }
 
-export const leavesOf = (size: number, leaf = leafOf(size)): number => Math.ceil(size / leaf);
+const leavesOf = (size: number, leaf = leafOf(size)): number => Math.ceil(size / leaf);
 
 /** Takes the hashes in order. */
 export class SumsWriter {
