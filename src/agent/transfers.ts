@@ -34,6 +34,8 @@ interface Running {
   stop: AbortController;
   ended: Promise<void>;
   progress: Progress | null;
+  /** It wrote something that was not there when it began. */
+  brought: boolean;
 }
 
 export class Transfers {
@@ -41,8 +43,9 @@ export class Transfers {
   readonly #settings: TransferSettings;
   readonly #again: (volume: string) => void;
   readonly #running = new Map<string, Running>();
-  /** Tries that failed in a row, by move. */
+  /** Tries that failed in a row, by move; and those of them that brought nothing, for which the pauses get longer. */
   readonly #failures = new Map<string, number>();
+  readonly #vain = new Map<string, number>();
 
   constructor(ports: AgentPorts, settings: TransferSettings, again: (volume: string) => void) {
     this.#ports = ports;
@@ -86,7 +89,7 @@ export class Transfers {
       work.kind === 'scrub' ? 'scrub' : `round ${work.order.round}${work.order.final ? ' final' : ''} at epoch ${move.status?.epoch}`;
     if (this.#running.get(uid)?.what === what) return;
     await this.#halt(uid);
-    const running: Running = { what, stop: new AbortController(), ended: Promise.resolve(), progress: null };
+    const running: Running = { what, stop: new AbortController(), ended: Promise.resolve(), progress: null, brought: false };
     this.#running.set(uid, running);
     running.ended = this.#run(move, copy, work, running).finally(() => {
       if (this.#running.get(uid) === running) this.#running.delete(uid);
@@ -101,19 +104,23 @@ export class Transfers {
       await this.#listened(move, running.stop.signal);
       await (work.kind === 'scrub' ? this.#scrubbed(move, copy, running) : this.#pulled(move, copy, work, running));
       this.#failures.delete(move.metadata.uid);
+      this.#vain.delete(move.metadata.uid);
     } catch (error) {
       if (running.stop.signal.aborted) return;
       log.warn({ ...fields, error: messageOf(error) }, 'transfer failed; it goes on from its journal');
       await this.#failed(move, error).catch((second: unknown) =>
         log.warn({ ...fields, error: messageOf(second) }, 'the failure could not be recorded'),
       );
-      await clock.sleep(this.#pause(move), running.stop.signal).catch(() => undefined);
+      await clock.sleep(this.#pause(move, running), running.stop.signal).catch(() => undefined);
     }
   }
 
-  #pause(move: Stored<Move>): number {
+  /** A wire that is cut now and then is used at once again; one that brings nothing is tried less and less often. */
+  #pause({ metadata: { uid } }: Stored<Move>, { brought }: Running): number {
     const { first, longest } = this.#settings.retry;
-    return Math.min(longest, first * 2 ** ((this.#failures.get(move.metadata.uid) ?? 1) - 1));
+    const vain = brought ? 0 : (this.#vain.get(uid) ?? 0) + 1;
+    this.#vain.set(uid, vain);
+    return Math.min(longest, first * 2 ** Math.max(0, vain - 1));
   }
 
   async #failed(move: Stored<Move>, error: unknown): Promise<void> {
@@ -177,6 +184,7 @@ export class Transfers {
       target: { pool: copy.pool, copy: copy.name, fresh: how.fresh },
       limit: () => bandwidthOf(current(), known.volume(move.spec.volume)),
       onProgress: (progress) => {
+        how.running.brought ||= how.running.progress !== null && progress.bytesDone > how.running.progress.bytesDone;
         how.running.progress = progress;
         how.writer?.saw(progress);
       },

@@ -6,58 +6,17 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { FlockError } from '../model/errors.ts';
 import { Moves } from '../model/move.ts';
-import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
+import { StorageNodes } from '../model/storage-node.ts';
 import { Volumes } from '../model/volume.ts';
-import { BentClient, type Bend } from '../testing/bent-client.ts';
-import { hashOf, write } from '../testing/content.ts';
-import { startEngine, type Engine, type EngineOptions } from '../testing/engine.ts';
-import { needsRoot, type Test } from '../testing/folders.ts';
-import { aTcpProxy, type TcpProxy } from '../testing/tcp-proxy.ts';
+import { BentClient } from '../testing/bent-client.ts';
+import { hashOf } from '../testing/content.ts';
+import { arrives, behindProxy, full, ON_XFS } from '../testing/behind-proxy.ts';
+import { startEngine, type Engine } from '../testing/engine.ts';
+import { needsRoot } from '../testing/folders.ts';
 
 const MIB = 1 << 20;
 const SIZE = 32 * MIB;
 const SMALL = 16 * MIB;
-const XFS = { type: 'xfs', size: 1n << 30n } as const;
-
-/** Two nodes; what node-2 pulls from node-1 goes through a proxy. */
-async function behindProxy(t: Test, options: Partial<EngineOptions> = {}): Promise<{ engine: Engine; proxy: TcpProxy }> {
-  let port = 0;
-  const proxy = await aTcpProxy(t, () => port);
-  const read: Bend['read'] = (kind, object) => {
-    const { status } = object as StorageNode;
-    if (kind.kind !== 'StorageNode' || object.metadata.name !== 'node-1' || !status?.transfer) return object;
-    port = status.transfer.port;
-    return { ...object, status: { ...status, transfer: { ...status.transfer, port: proxy.port } } } as typeof object;
-  };
-  const engine = await startEngine(t, {
-    nodes: ['node-1', 'node-2'],
-    filesystem: XFS,
-    agent: (node, client) => (node === 'node-2' ? { client: new BentClient(client, { read }) } : {}),
-    ...options,
-  });
-  return { engine, proxy };
-}
-
-/** A block volume on node-1, full of bytes; its hash. */
-async function full(engine: Engine, name = 'db', size = SIZE): Promise<string> {
-  await engine.volume(name, { size: String(size), pool: 'local', node: 'node-1', volumeMode: 'Block' });
-  const device = await engine.mount(name);
-  await write(device, { length: size, seed: 11 });
-  const hash = await hashOf(device);
-  await engine.unmount(name);
-  return hash;
-}
-
-async function arrives(engine: Engine, hash: string): Promise<void> {
-  const { status } = await engine.until(
-    Moves,
-    'db-1',
-    (move) => move.status?.incoming?.scrub?.state !== undefined && move.status.incoming.scrub.state !== 'Running',
-  );
-  assert.equal(status?.incoming?.scrub?.state, 'Passed');
-  assert.equal(await hashOf(await engine.mount('db')), hash);
-  await engine.endsClean();
-}
 
 // ---- interrupted -----------------------------------------------------------------------------------------------------------------
 
@@ -170,7 +129,7 @@ test(
       };
     const engine = await startEngine(t, {
       nodes: ['node-1', 'node-2'],
-      filesystem: XFS,
+      filesystem: ON_XFS,
       agent: (node, client) =>
         node === 'node-2' ? { client: new BentClient(client, { beforePatch: lose('sent'), afterPatch: lose('written') }) } : {},
     });
@@ -213,7 +172,7 @@ test(
       failed.add(name);
       throw new FlockError('Unavailable', `the test fails at ${name}`);
     };
-    const engine = await startEngine(t, { nodes: ['node-1', 'node-2'], filesystem: XFS, agent: () => ({ crash }) });
+    const engine = await startEngine(t, { nodes: ['node-1', 'node-2'], filesystem: ON_XFS, agent: () => ({ crash }) });
     const hash = await full(engine, 'db', SMALL);
     await engine.createMove('db-1', { volume: 'db', target: 'node-2' });
     await engine.untilPhase('db-1', 'Retaining');
@@ -254,7 +213,7 @@ test('five agents and one delete: nobody says a word of warning, and only the ow
 });
 
 test('a whole move, and the deletion of the volume after it, says no word of warning', { skip: needsRoot }, async (t) => {
-  const engine = await startEngine(t, { nodes: ['node-1', 'node-2', 'node-3'], filesystem: XFS });
+  const engine = await startEngine(t, { nodes: ['node-1', 'node-2', 'node-3'], filesystem: ON_XFS });
   const hash = await full(engine, 'db', SMALL);
   await engine.createMove('db-1', { volume: 'db', target: 'node-2' });
   await engine.untilPhase('db-1', 'Retaining');
