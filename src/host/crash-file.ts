@@ -4,13 +4,19 @@ import { readFileSync, rmSync } from 'node:fs';
 import { noCrash, type CrashPoint } from '../model/crash.ts';
 
 /** The file holds a point's name. It is removed first, so that the next life passes the place. */
-export function killByFile(file: string | undefined, kill: () => void = () => process.kill(process.pid, 'SIGKILL')): CrashPoint {
+export function killByFile(file: string | undefined, kill: () => void = end): CrashPoint {
   if (file === undefined || file === '') return noCrash;
   return (name) => {
     if (wanted(file) !== name) return;
     rmSync(file, { force: true });
     kill();
   };
+}
+
+/** The first process of a container cannot kill itself: the kernel protects it from its own. */
+function end(): void {
+  process.kill(process.pid, 'SIGKILL');
+  process.exit(137);
 }
 
 function wanted(file: string): string | null {
