@@ -133,13 +133,17 @@ async function grows(engine: Engine, each: (typeof GROWN)[number], mounted: bool
   await engine.unmount(name);
 }
 
-test('a filesystem grows by as little as asked, mounted or not, and the record says when it has to be unmounted for that', { skip: needsRoot }, async (t) => {
-  const engine = await startEngine(t, { nodes: ['node-1'], pool: { overcommit: 'unlimited' } });
-  for (const each of GROWN)
-    for (const mounted of [true, false])
-      await t.test(`${each.filesystem} ${mounted ? 'mounted' : 'not mounted'}`, () => grows(engine, each, mounted));
-  await engine.endsClean();
-});
+test(
+  'a filesystem grows by as little as asked, mounted or not, and the record says when it has to be unmounted for that',
+  { skip: needsRoot },
+  async (t) => {
+    const engine = await startEngine(t, { nodes: ['node-1'], pool: { overcommit: 'unlimited' } });
+    for (const each of GROWN)
+      for (const mounted of [true, false])
+        await t.test(`${each.filesystem} ${mounted ? 'mounted' : 'not mounted'}`, () => grows(engine, each, mounted));
+    await engine.endsClean();
+  },
+);
 
 test('a volume does not shrink, and growing beyond the pool says why and leaves it as it was', { skip: needsRoot }, async (t) => {
   const engine = await startEngine(t, { nodes: ['node-1'], filesystem: { type: 'ext4', size: 128n << 20n } });

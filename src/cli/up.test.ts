@@ -106,7 +106,10 @@ test('as root: up, lose an agent, add a node, down, up with everything there, do
   const there = await machine(t);
   const { folder, cluster, flock } = there;
   const mount = join(folder, 'mnt');
-  assert.match(await done(flock('up', '--nodes', '2', '--dir', cluster)), /2 nodes.*xfs disks of their own\ncommands that name no server ask it\ntry:/u);
+  assert.match(
+    await done(flock('up', '--nodes', '2', '--dir', cluster)),
+    /2 nodes.*xfs disks of their own\ncommands that name no server ask it\ntry:/u,
+  );
   assert.match(await done(flock('node', 'list')), /node-1 +Ready[^]*node-2 +Ready/u);
   assert.equal((await flock('up')).code, 4);
   await done(flock('volume', 'create', 'db', '--size', '512Mi', '--node', 'node-1', '--filesystem', 'xfs'));
