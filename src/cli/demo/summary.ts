@@ -23,7 +23,7 @@ export function summary(move: Move, cost: Cost): string[] {
   const { acknowledged, found, lost, changed } = cost.proof;
   return aligned([
     ['bytes sent', `${bytesOf(incoming.bytesSent)}, of ${bytesOf(incoming.allocated)} allocated in a volume of ${bytesOf(cost.size)}`],
-    ['rounds', `${incoming.roundCount ?? 0}: ${rounds.map(bytesOf).join(', ')}`],
+    ['rounds', `${incoming.roundCount ?? rounds.length}: ${rounds.map(bytesOf).join(', ')}`],
     ['resumed', `${bytesOf(incoming.bytesResumed)} were on the target's disk when its agent was killed, and were not sent again`],
     ['pause', `${msOf(cost.pauseMs)} between the application's last commit before and its first after; the move's part ${msOf(pauseMs)}`],
     [
