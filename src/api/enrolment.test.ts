@@ -180,7 +180,10 @@ test('deleting the StorageNode revokes its certificates, for ever, also when its
   await old.get(StorageNodes, 'node-1');
   await records.delete(StorageNodes, 'node-1');
   assert.equal(await isRevoked(records, first.certificate), true);
-  await assert.rejects(old.get(StorageNodes, 'node-1'), { reason: 'Unauthorized', message: /was revoked, for the node's record was deleted: enrol it again/u });
+  await assert.rejects(old.get(StorageNodes, 'node-1'), {
+    reason: 'Unauthorized',
+    message: /was revoked, for the node's record was deleted: enrol it again/u,
+  });
   await assert.rejects(old.create(StorageNodes, storageNode('node-1')), { reason: 'Unauthorized' });
   const second = await enrolHost({ server, token: invite(authority), node: 'node-1' });
   await clientOf(t, server, second).get(StorageNodes, 'node-1');
