@@ -91,7 +91,6 @@ export class NodeReport {
   async #status(record: Stored<StorageNode>, ready: boolean): Promise<StorageNodeStatus> {
     const { facts, transfer } = this.#parts;
     const address = transfer();
-    const why = facts.whyNotReached?.() ?? null;
     const { obstacle, pools } = await this.#pools(record.status?.pools ?? {});
     return {
       agentVersion: facts.agentVersion,
@@ -103,12 +102,18 @@ export class NodeReport {
       ...(address ? { transfer: address } : {}),
       // The controller's.
       ...(record.status?.drain ? { drain: record.status.drain } : {}),
-      conditions: [
-        ...(record.status?.conditions ?? []).filter(({ type }) => type !== 'Ready' && type !== UNREACHED),
-        this.#condition(record, { type: 'Ready', ...readiness(this.#parts.node, ready, obstacle) }),
-        ...(why === null ? [] : [this.#condition(record, { type: UNREACHED, status: 'True', reason: 'LoopbackAddress', message: why })]),
-      ],
+      conditions: this.#conditions(record, readiness(this.#parts.node, ready, obstacle)),
     };
+  }
+
+  /** Those of others stay. */
+  #conditions(record: Stored<StorageNode>, ready: ReturnType<typeof readiness>): Condition[] {
+    const why = this.#parts.facts.whyNotReached?.() ?? null;
+    return [
+      ...(record.status?.conditions ?? []).filter(({ type }) => type !== 'Ready' && type !== UNREACHED),
+      this.#condition(record, { type: 'Ready', ...ready }),
+      ...(why === null ? [] : [this.#condition(record, { type: UNREACHED, status: 'True', reason: 'LoopbackAddress', message: why })]),
+    ];
   }
 
   #condition(record: Stored<StorageNode>, condition: Omit<Condition, 'lastTransitionTime'>): Condition {

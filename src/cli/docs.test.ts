@@ -156,7 +156,10 @@ test('every file that the documents name is there', () => {
   const roots = ['', 'src', 'docs'].map((each) => join(PACKAGE_ROOT, each));
   const named = DOCUMENTS.flatMap((document) =>
     quotedIn(document)
-      .filter((quoted) => /^[a-z][\w-]*(\/[\w.-]+)*\/?$/u.test(quoted) && /\/$|\.(ts|md|svg|json)$/u.test(quoted) && quoted.slice(0, -1).includes('/'))
+      .filter(
+        (quoted) =>
+          /^[a-z][\w-]*(\/[\w.-]+)*\/?$/u.test(quoted) && /\/$|\.(ts|md|svg|json)$/u.test(quoted) && quoted.slice(0, -1).includes('/'),
+      )
       .map((file) => ({ document, file })),
   );
   assert.ok(named.length > 20);

@@ -104,7 +104,8 @@ function messageOf({ node }: DrainSeen, left: readonly Left[]): string {
 }
 
 function tell({ node }: DrainSeen, drain: Drain | null): DrainStep {
-  const before = node.status?.drain;
-  const isSame = before?.left === drain?.left && before?.moving === drain?.moving && before?.message === drain?.message;
-  return isSame ? { step: 'none' } : { step: 'tell', drain };
+  return isSame(node.status?.drain ?? null, drain) ? { step: 'none' } : { step: 'tell', drain };
 }
+
+const isSame = (one: Drain | null, other: Drain | null): boolean =>
+  one === null || other === null ? one === other : one.left === other.left && one.moving === other.moving && one.message === other.message;

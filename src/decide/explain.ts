@@ -225,11 +225,14 @@ export function explainNode(node: Stored<StorageNode>, records: Records): Passag
 const isOf = (move: Move, node: string): boolean => move.spec.target === node || move.status?.source?.node === node;
 const namesOf = (volumes: readonly Stored<Volume>[]): string => volumes.map(({ metadata }) => metadata.name).join(', ');
 
-function readiness({ metadata, status, spec }: Stored<StorageNode>): string[] {
+function answering(status: StorageNode['status']): string {
   const ready = status?.conditions?.find(({ type }) => type === 'Ready');
-  const says = ready?.status === 'True' ? 'its agent answers' : `its agent does not answer (${ready?.message ?? 'it never reported'})`;
+  return ready?.status === 'True' ? 'its agent answers' : `its agent does not answer (${ready?.message ?? 'it never reported'})`;
+}
+
+function readiness({ metadata, status, spec }: Stored<StorageNode>): string[] {
   return [
-    `node ${metadata.name}: ${says}`,
+    `node ${metadata.name}: ${answering(status)}`,
     ...whenSo(spec?.unschedulable === true, 'it takes no volumes (spec.unschedulable)'),
     ...whenSo(spec?.drain === true, `it is being drained: ${status?.drain?.message ?? 'nothing was done yet'}`),
   ];

@@ -12,7 +12,7 @@ export type SnapshotSpec = Static<typeof SnapshotSpec>;
  * Pending: the controller named the copy, its agent is to take it · Ready · Failed: its copy is gone, and it with it · Deleting: the agent
  * is to let it go · Released: it did.
  */
-export const SNAPSHOT_PHASES = ['Pending', 'Ready', 'Failed', 'Deleting', 'Released'] as const;
+const SNAPSHOT_PHASES = ['Pending', 'Ready', 'Failed', 'Deleting', 'Released'] as const;
 
 export const SnapshotStatus = Type.Object({
   phase: Type.Optional(Type.Enum([...SNAPSHOT_PHASES])),

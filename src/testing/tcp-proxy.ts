@@ -75,7 +75,7 @@ export async function aTcpProxy(t: Test, to: () => number): Promise<TcpProxy> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   proxy.port = (server.address() as AddressInfo).port;
   afterwards(t, async () => {
-    for (const number of [...pairs.keys()]) end(number);
+    for (const number of pairs.keys()) end(number);
     await new Promise((resolve) => server.close(resolve));
   });
   return proxy;
