@@ -63,6 +63,7 @@ function networkArgument(text: string): string {
 
 async function agent(context: Context, options: Options): Promise<void> {
   const folder = resolve(options.dir);
+  const records = recordsOf(context, options);
   const pools = await poolsIn(options.pools);
   const log = logFor(context, 'agent');
   const alongside = await csiOf(options, { folder, log });
@@ -71,7 +72,7 @@ async function agent(context: Context, options: Options): Promise<void> {
   const signal = AbortSignal.any([context.interrupted, ended.signal]);
   // Loaded only here: what an agent needs would make every other command start slowly.
   const { runAgent } = await import('../../agent/main.ts');
-  const { client, identity } = await memberOf(context, options, { folder, log, signal });
+  const { client, identity } = await memberOf(context, options, { folder, log, signal, records });
   const network: TransferNetwork | null =
     options.network === undefined ? null : { cidr: options.network, policy: options.networkRequired ? 'required' : 'preferred' };
   try {
@@ -109,16 +110,23 @@ interface Own {
   folder: string;
   log: Log;
   signal: AbortSignal;
+  records: { server: string } | { pod: NonNullable<ReturnType<typeof inCluster>> };
+}
+
+/** Throws Invalid when nothing says where the records are. */
+function recordsOf(context: Context, options: Options): Own['records'] {
+  const server = options.server ?? context.env['FLOCK_SERVER'];
+  if (server !== undefined && server !== '') return { server };
+  const pod = inCluster(context.env);
+  if (pod === null) throw new Invalid('no server is named: use --server or FLOCK_SERVER');
+  return { pod };
 }
 
 async function memberOf(context: Context, options: Options, own: Own): Promise<Membership> {
-  const server = options.server ?? context.env['FLOCK_SERVER'];
-  if (server !== undefined && server !== '') return enrolledMember(context, options, { ...own, server });
-  const pod = inCluster(context.env);
-  if (pod === null) throw new Invalid('no server is named: use --server or FLOCK_SERVER');
+  if ('server' in own.records) return enrolledMember(context, options, { ...own, server: own.records.server });
   const { keepCertified } = await import('../../kubernetes/node-certificate.ts');
   await beFolder(own.folder, 0o700);
-  const client = httpClient(pod);
+  const client = httpClient(own.records.pod);
   return { client, identity: await keepCertified({ ...own, client, node: options.name, clock: context.clock, random: Math.random }) };
 }
 
