@@ -182,12 +182,13 @@ test('show tells what happened to the volume, as its recorder wrote it', async (
 
 test('grow asks for the size and waits until the volume has it', async () => {
   const client = await cluster();
-  await putVolume(client, 'db');
+  const { spec } = await putVolume(client, 'db');
   const running = start(['volume', 'grow', 'db', '4Gi'], { client });
   await volumeWhen(client, 'db', (volume) => volume?.spec.size === '4Gi');
-  await setStatus(client, 'db', { obstacle: { reason: 'NoSpace', message: 'pool local is full' } });
-  await whenWritten(running, 'waiting: NoSpace: pool local is full');
-  await setStatus(client, 'db', { capacity: String(4n * 2n ** 30n) });
+  await setStatus(client, 'db', { obstacle: { reason: 'NodeNotReady', message: 'nobody answers' } });
+  await whenWritten(running, 'waiting: NodeNotReady: nobody answers');
+  const copy = { node: 'node-1', pool: 'local', role: 'active', size: String(4n * 2n ** 30n), published: ['/srv/db'] } as const;
+  await setStatus(client, 'db', { copies: { [spec.copy ?? '']: { ...copy, published: [...copy.published] } } });
   assert.deepEqual((await running.done).out, 'volume db is 4.00 GiB large\n');
 });
 
