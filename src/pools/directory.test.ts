@@ -180,6 +180,18 @@ test('a raw block volume is refused, before anything is made', async (t) => {
   assert.deepEqual((await readdir(world.path)).filter(isCopies), []);
 });
 
+/** Goes down step by step, for no path reaches so far. */
+const DEEP = `
+const { mkdirSync, writeFileSync } = require('node:fs');
+const [, folder, name] = process.argv;
+process.chdir(folder);
+for (let depth = 0; depth < 60; depth += 1) {
+  mkdirSync(name);
+  process.chdir(name);
+}
+writeFileSync('file', 'x');
+`;
+
 test('a removal reaches what is deeper than any path, follows no link, and takes names that are no text', async (t) => {
   const world = await aPool(t);
   const pool = await world.open();
@@ -191,13 +203,7 @@ test('a removal reaches what is deeper than any path, follows no link, and takes
   await writeFile(join(outside, 'kept'), 'x');
   await symlink(outside, join(folder, 'link'));
   await writeFile(Buffer.concat([Buffer.from(`${folder}/`), Buffer.from([0xff, 0x0a, 0xfe])]), 'x');
-  await run('sh', [
-    '-c',
-    'cd "$1" && for i in $(seq 60); do mkdir "$2" && cd "$2" || exit 1; done; echo x > file',
-    'sh',
-    folder,
-    'd'.repeat(200),
-  ]);
+  await run(process.execPath, ['-e', DEEP, folder, 'd'.repeat(200)]);
   await pool.remove(name, 'none');
   assert.equal(existsSync(folder), false);
   assert.equal(await readFile(join(outside, 'kept'), 'utf8'), 'x');

@@ -4,6 +4,7 @@ import { messageOf } from '../model/errors.ts';
 import type { CopyLabel } from '../model/label.ts';
 import { GROUP_VERSION, type Stored } from '../model/meta.ts';
 import { Moves, type Move, type MoveSpec } from '../model/move.ts';
+import { parseSize } from '../model/quantity.ts';
 import { StorageNodes } from '../model/storage-node.ts';
 import { RESTORED, Volumes, type Volume } from '../model/volume.ts';
 import { Application } from './applications.ts';
@@ -87,6 +88,17 @@ export class People {
     const size = this.#world.chance.pick(LARGER);
     if (volume)
       this.#try(`grows ${volume.metadata.name} to ${size}`, () => this.#registry.patch(Volumes, volume.metadata.name, { spec: { size } }));
+  }
+
+  /** Where there is no room for what was asked, as the obstacle advises. */
+  giveUpGrowth(): void {
+    for (const { metadata, spec, status } of this.#world.volumes()) {
+      const { capacity, obstacle } = status ?? {};
+      if (obstacle?.reason !== 'NoSpace' || capacity === undefined || parseSize(spec.size) <= BigInt(capacity)) continue;
+      this.#try(`takes the growth of ${metadata.name} back`, () =>
+        this.#registry.patch(Volumes, metadata.name, { spec: { size: capacity } }),
+      );
+    }
   }
 
   order(volume = this.#volume()?.metadata.name, target = this.#elsewhere(volume)): void {

@@ -28,6 +28,7 @@ export async function rest(world: World, people: People, misfortune: Misfortune)
   // Much ends now that was waited for: a last chance to die amid it.
   for (let looks = 0; looks < LULL && world.rules.breach === null; looks += 1) {
     people.decide();
+    people.giveUpGrowth();
     await world.pass(LOOK);
   }
   world.deaths.calm = true;

@@ -1,4 +1,5 @@
 // A TCP connection's man in the middle: counts, cuts, resets, delays, swaps, turns bits. Only *.test.ts import it.
+import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import type { Test } from './folders.ts';
 import { afterwards } from './afterwards.ts';
@@ -22,6 +23,13 @@ export interface TcpProxy {
 interface Pair {
   client: Socket;
   upstream: Socket;
+}
+
+/** Or closed. */
+async function drained(client: Socket): Promise<void> {
+  const over = new AbortController();
+  const { signal } = over;
+  await Promise.race([once(client, 'drain', { signal }), once(client, 'close', { signal })]).finally(() => over.abort());
 }
 
 export async function aTcpProxy(t: Test, to: () => number): Promise<TcpProxy> {
@@ -55,7 +63,7 @@ export async function aTcpProxy(t: Test, to: () => number): Promise<TcpProxy> {
     if (verdict !== true) return (end(number, verdict === 'reset' ? 'resetAndDestroy' : 'destroy'), false);
     const client = pairs.get(swapped.get(number) ?? number)?.client;
     if (!client) return false;
-    if (!client.write(piece)) await new Promise<void>((resolve) => client.once('drain', resolve).once('close', resolve));
+    if (!client.write(piece)) await drained(client);
     return true;
   };
   const serve = async (number: number, upstream: Socket): Promise<void> => {
