@@ -86,7 +86,7 @@ function numbers(seed: number): () => number {
   };
 }
 
-for (const seed of [1, 2, 3])
+for (const seed of [1, 2])
   test(`a wire that does everything now and then, seed ${seed}, brings the bytes in the end`, { skip }, async (t) => {
     const { engine, proxy } = await behindProxy(t);
     const hash = await full(engine);
@@ -96,7 +96,7 @@ for (const seed of [1, 2, 3])
     proxy.hold = () => (next() < 0.05 ? sleep(20) : null);
     // Not while nothing has crossed yet: what brings nothing is tried less and less often, and that takes its time.
     proxy.onPiece = (piece, at) => {
-      if (at < MIB || faults >= 8 || next() > 0.03) return true;
+      if (at < MIB || faults >= 5 || next() > 0.03) return true;
       faults += 1;
       const verdict = verdicts[Math.floor(next() * verdicts.length)] ?? true;
       if (verdict === true) piece[Math.floor(next() * piece.length)]! ^= 1;

@@ -44,8 +44,9 @@ async function holdersOf(device: string): Promise<string[]> {
 
 /**
  * Throws InUse unless nothing keeps the device busy. Programs that list devices (losetup, blkid, udev) open each for a moment, and a kernel
- * needs one to end a mount: whoever only has it open, and a claim without a name, are looked for again, 40 times. A mount, a device stacked
- * on it, and users of a filesystem that was unmounted lazily stay: that is told at once.
+ * needs one to end a mount; and whatever begins in a mount namespace of its own takes a copy of every mount along, until it lets go of them:
+ * whoever has it open or mounted in a namespace that is not ours, and a claim without a name, are looked for again, 40 times. A mount of ours,
+ * a device stacked on it, and users of a filesystem that was unmounted lazily stay: that is told at once.
  */
 export async function beUnheld(device: string, pause: () => Promise<void> = () => setTimeout(50)): Promise<void> {
   let holders = await heldBy(device);
@@ -58,7 +59,8 @@ export async function beUnheld(device: string, pause: () => Promise<void> = () =
 
 const OPENED = 'opened by';
 const CLAIMED = 'claimed by something that could not be found';
-const isPassing = (holder: string): boolean => holder.startsWith(OPENED) || holder === CLAIMED;
+const MOUNTED_ELSEWHERE = /^mounted at .* for process /u;
+const isPassing = (holder: string): boolean => holder.startsWith(OPENED) || holder === CLAIMED || MOUNTED_ELSEWHERE.test(holder);
 
 /** In words. Who shows nowhere, but keeps others from having the device alone, is a filesystem without a mount. */
 async function heldBy(device: string): Promise<string[]> {

@@ -9,6 +9,7 @@ import { FILESYSTEMS } from '../model/volume.ts';
 import { fakePrograms, temporaryDevice } from '../testing/devices.ts';
 import { needsRoot, temporaryFolder, type Test } from '../testing/folders.ts';
 import { beFormatted } from './format.ts';
+import { beUnheld } from './holders.ts';
 import { beDetached } from './loop.ts';
 import { beBound, beMounted, beUnmounted, isMounted, mountOf, mountsAt } from './mounts.ts';
 import { run } from './run.ts';
@@ -130,6 +131,19 @@ test(
     await beDetached(file);
   },
 );
+
+test('a namespace that takes a mount along for a moment only does not keep its device from being free', { skip }, async (t) => {
+  const { device, target } = await formatted(t);
+  await beMounted(device, target, 'ext4', false);
+  const child = await living(t, 'unshare', ['--mount', '--propagation', 'private', 'sh', '-c', 'echo ready && read wait']);
+  await beUnmounted(target);
+  let pauses = 0;
+  await beUnheld(device, async () => {
+    pauses += 1;
+    if (pauses === 2) await ended(child);
+  });
+  assert.ok(pauses >= 2);
+});
 
 test('a mount that fails, or says it succeeded and did nothing, is an error and leaves nothing', { skip }, async (t) => {
   const { device, target } = await formatted(t);
