@@ -16,7 +16,7 @@ import type { TcpProxy, Verdict } from '../testing/tcp-proxy.ts';
 
 const skip = needsRoot;
 const MIB = 1 << 20;
-const SIZE = 32 * MIB;
+const SIZE = 16 * MIB;
 
 /** What happens once, when that many bytes have crossed. */
 const once = (at: number, what: Verdict): TcpProxy['onPiece'] => {
@@ -47,7 +47,7 @@ function everyQuarter(proxy: TcpProxy): TcpProxy['onPiece'] {
 for (const [what, bend] of WIRES)
   test(`a wire that ${what} costs time and less than half a volume more`, { skip }, async (t) => {
     const { engine, proxy } = await behindProxy(t);
-    const hash = await full(engine);
+    const hash = await full(engine, 'db', SIZE);
     bend(proxy);
     await engine.createMove('db-1', { volume: 'db', target: 'node-2' });
     await engine.untilPhase('db-1', 'Retaining');
@@ -57,7 +57,7 @@ for (const [what, bend] of WIRES)
 
 test('two moves whose connections are mixed up both arrive with their own bytes', { skip }, async (t) => {
   const { engine, proxy } = await behindProxy(t, { caps: { perNode: 2 } });
-  const hashes = [await full(engine, 'db'), await full(engine, 'web')];
+  const hashes = [await full(engine, 'db', SIZE), await full(engine, 'web', SIZE)];
   const seen = new Set<number>();
   let swaps = 0;
   // The second connection waits for the first, so that both are in the middle of their volumes.
@@ -89,7 +89,7 @@ function numbers(seed: number): () => number {
 for (const seed of [1, 2])
   test(`a wire that does everything now and then, seed ${seed}, brings the bytes in the end`, { skip }, async (t) => {
     const { engine, proxy } = await behindProxy(t);
-    const hash = await full(engine);
+    const hash = await full(engine, 'db', SIZE);
     const next = numbers(seed);
     const verdicts: readonly Verdict[] = [false, 'reset', 'swallow', true];
     let faults = 0;
@@ -116,7 +116,7 @@ async function copying(
   options: Parameters<typeof behindProxy>[1] = {},
 ): Promise<{ engine: Engine; hash: string; hurry: () => Promise<void> }> {
   const { engine } = await behindProxy(t, options);
-  const hash = await full(engine);
+  const hash = await full(engine, 'db', SIZE);
   await engine.createMove('db-1', { volume: 'db', target: 'node-2', bandwidth: '16Mi' });
   await engine.until(Moves, 'db-1', ({ status }) => Number(status?.incoming?.bytesDone ?? 0) > SIZE / 8);
   const hurry = async (): Promise<void> => void (await engine.client.patch(Moves, 'db-1', { spec: { bandwidth: '0' } }));

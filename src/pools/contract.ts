@@ -211,10 +211,10 @@ function bytesContract(make: PoolFactory): void {
 
   for (const wipe of ['none', 'discard', 'zero'] as const)
     test(`the next tenant sees zeros and nothing of the last one, wiped by ${wipe}`, async (t) => {
-      const pool = await (await make(t, 64n * MiB)).open();
+      const pool = await (await make(t, 16n * MiB)).open();
       const { name, label } = aCopy('a1', { volumeMode: 'Block' });
       for (let tenant = 0; tenant < 3; tenant += 1) {
-        const size = await pool.create(name, 40n * MiB, label);
+        const size = await pool.create(name, 12n * MiB, label);
         const bytes = await readAll(pool, name, 'live');
         assert.ok(bytes.equals(Buffer.alloc(Number(size))), 'a new copy reads as zeros');
         const blocks = await pool.open(name, 'live', 'write');
