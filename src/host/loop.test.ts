@@ -6,7 +6,7 @@ import { isReason } from '../model/errors.ts';
 import { fakePrograms, temporaryDevice } from '../testing/devices.ts';
 import { needsRoot, temporaryFilesystem, temporaryFolder } from '../testing/folders.ts';
 import { beUnheld } from './holders.ts';
-import { beAsLargeAsItsFile, beAttached, beDetached, loopsOf } from './loop.ts';
+import { beAsLargeAsItsFile, beAttached, beDetached, loopDevices, loopsOf } from './loop.ts';
 import { run } from './run.ts';
 import { cloneFile, deviceSize } from './syscalls.ts';
 
@@ -73,6 +73,27 @@ test('a device made by hand with other sectors, or twice, is refused with its na
   await assert.rejects(beAttached(file), /attached more than once/u);
   await beDetached(file);
   assert.deepEqual(await loopsOf(file), []);
+});
+
+test('a device that goes away while all are listed is not there', async (t) => {
+  const row = (name: string, more: object): object => ({
+    name,
+    'back-ino': 7,
+    'back-file': '/x',
+    dio: true,
+    'log-sec': 4096,
+    autoclear: false,
+    ...more,
+  });
+  const rows = [
+    row('/dev/loop1', { 'back-maj:min': ' 8:1' }),
+    row('/dev/loop2', { 'back-maj:min': null, 'back-file': null, 'back-ino': null }),
+  ];
+  await fakePrograms(t, { losetup: `cat <<'END'\n${JSON.stringify({ loopdevices: rows })}\nEND` });
+  assert.deepEqual(
+    (await loopDevices()).map(({ device, filesystem }) => [device, filesystem]),
+    [['/dev/loop1', '8:1']],
+  );
 });
 
 test('whoever has a device open for a moment only does not keep it from being free', { skip }, async (t) => {

@@ -25,7 +25,8 @@ export interface LoopDevice {
 interface LosetupRow {
   name: string;
   'back-ino': number;
-  'back-maj:min': string;
+  /** null: the device went away while it was listed. */
+  'back-maj:min': string | null;
   'back-file': string | null;
   dio: boolean;
   'log-sec': number;
@@ -38,11 +39,12 @@ export async function loopDevices(): Promise<LoopDevice[]> {
   const { stdout } = await run('losetup', ['--json', '--list', '--output', columns]);
   if (stdout.trim() === '') return [];
   const { loopdevices } = JSON.parse(stdout) as { loopdevices: LosetupRow[] };
-  return loopdevices.map((row) => ({
+  const there = loopdevices.flatMap((row) => (row['back-maj:min'] === null ? [] : [{ ...row, filesystem: row['back-maj:min'] }]));
+  return there.map((row) => ({
     device: row.name,
     file: row['back-file'] ?? '',
     inode: row['back-ino'],
-    filesystem: row['back-maj:min'].replaceAll(/\s/gu, ''),
+    filesystem: row.filesystem.replaceAll(/\s/gu, ''),
     direct: row.dio,
     sectorSize: row['log-sec'],
     leaving: row.autoclear,
