@@ -9,12 +9,17 @@ import { harmless } from './format.ts';
 
 export interface Wait<T extends ApiObject, R> {
   judge: (object: Stored<T>) => R | null;
+  /** What is told while it is not judged, each time it is another; '': nothing. By default, its obstacle. */
+  says?: (object: Stored<T>) => string;
   /** What is said on Ctrl-C: what goes on, and how to see or end it. */
   interrupted: string;
 }
 
-/** Anything that says what stands in its way. */
-export type Hindered = ApiObject & { status?: { obstacle?: Obstacle } };
+/** Anything that may say what stands in its way. */
+export type Hindered = ApiObject & { status?: { obstacle?: Obstacle; [field: string]: unknown } };
+
+const obstacleOf = ({ status }: Hindered): string =>
+  status?.obstacle ? `waiting: ${status.obstacle.reason}: ${status.obstacle.message}` : '';
 
 /** Throws NotFound when it is gone before it is judged. */
 export async function waitFor<T extends Hindered, R>(
@@ -27,9 +32,8 @@ export async function waitFor<T extends Hindered, R>(
   try {
     return await until(following, of.name, (seen) => {
       const result = wait.judge(seen);
-      const obstacle = seen.status?.obstacle;
-      const text = obstacle === undefined ? '' : `${obstacle.reason}: ${obstacle.message}`;
-      if (result === null && text !== '' && text !== told) line(context.err, `waiting: ${harmless(text)}`);
+      const text = (wait.says ?? obstacleOf)(seen);
+      if (result === null && text !== '' && text !== told) line(context.err, harmless(text));
       told = text;
       return result;
     });

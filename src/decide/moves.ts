@@ -1,6 +1,6 @@
 // What the controller's next step of a Move is, from one observation. Total: every phase has its function; docs/moves.md tells the same as
 // a table. Pure: no I/O, no clock of its own.
-import type { Obstacle, Stored } from '../model/meta.ts';
+import type { Stored } from '../model/meta.ts';
 import type { Move, MovePhase, MoveStatus } from '../model/move.ts';
 import { durationMs } from '../model/names.ts';
 import { humanBytes, parseQuantity } from '../model/quantity.ts';
@@ -17,6 +17,7 @@ import {
   isRecordBehind,
   whyRestored,
   phaseOf,
+  said,
   servedCopy,
   type Why,
 } from './observed.ts';
@@ -370,8 +371,6 @@ function obstacleOf(seen: MoveSeen): Why | null {
 }
 
 const obstacleOfCopies = (seen: MoveSeen): Why | null => said(sourceEntry(seen)?.obstacle) ?? said(targetEntry(seen)?.obstacle);
-
-const said = (obstacle: Obstacle | undefined): Why | null => (obstacle ? { reason: obstacle.reason, message: obstacle.message } : null);
 
 function whyNotReachable(side: 'Source' | 'Target', name: string, node: StorageNode | null): Why | null {
   if (isReady(node)) return null;

@@ -62,6 +62,10 @@ export const isReady = (node: StorageNode | null): node is StorageNode =>
 /** Ids of copies are made from the object that ordered them, so that a repeated order makes the same copy. */
 export const copyIdFrom = (uid: string): string => shortUid(uid);
 
+/** An obstacle that stands in a record, as a decision passes it on. */
+export const said = (obstacle: Obstacle | undefined): Why | null =>
+  obstacle ? { reason: obstacle.reason, message: obstacle.message } : null;
+
 /** Two obstacles are one, whenever it began. */
 export const saysSame = (one: Why | null | undefined, other: Why | null | undefined): boolean =>
   one?.reason === other?.reason && one?.message === other?.message;

@@ -1,12 +1,12 @@
 // What the controller's next step of a Snapshot is: adopt, name the copy, tell its state, let it go; and what a new volume that begins with a
 // snapshot waits for. The agent's part is in decide/copies.ts. Pure.
-import type { Obstacle, Stored } from '../model/meta.ts';
+import type { Stored } from '../model/meta.ts';
 import { shortUid } from '../model/names.ts';
 import { humanBytes, parseSize } from '../model/quantity.ts';
 import { SNAPSHOT_FINALIZER, type Snapshot, type SnapshotStatus } from '../model/snapshot.ts';
 import type { StorageNode } from '../model/storage-node.ts';
 import { filesystemOf, type CopyStatus, type Filesystem, type Volume } from '../model/volume.ts';
-import { copiesOf, isDeleting, isReady, saysSame, servedCopy, type Why } from './observed.ts';
+import { copiesOf, isDeleting, isReady, said, saysSame, servedCopy, type Why } from './observed.ts';
 
 export interface SnapshotSeen {
   snapshot: Stored<Snapshot>;
@@ -80,8 +80,6 @@ function standing(seen: SnapshotSeen): SnapshotStep {
   const { copy, node } = seen.snapshot.status ?? {};
   return tell(seen, { phase: 'Failed' }, { reason: 'CopyGone', message: `copy ${copy} on node ${node} is gone, and the snapshot with it` });
 }
-
-const said = (obstacle: Obstacle | undefined): Why | null => (obstacle ? { reason: obstacle.reason, message: obstacle.message } : null);
 
 function silence({ snapshot, volume, node }: SnapshotSeen): Why | null {
   const name = snapshot.status?.node ?? volume?.spec.node;

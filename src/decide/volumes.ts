@@ -5,7 +5,7 @@ import type { Snapshot } from '../model/snapshot.ts';
 import type { StorageNode } from '../model/storage-node.ts';
 import { filesystemOf, REFUSED_BY, VOLUME_FINALIZER, type CopyStatus, type Volume, type VolumeStatus } from '../model/volume.ts';
 import { whyTooSmall } from './filesystem-size.ts';
-import { copiesOf, copyIdFrom, isDeleting, isPublished, isReady, saysSame, servedCopy, type Why, whyRestored } from './observed.ts';
+import { copiesOf, copyIdFrom, isDeleting, isPublished, isReady, said, saysSame, servedCopy, type Why, whyRestored } from './observed.ts';
 import { isTakenFor, placeOfSource, sourceSnapshot } from './snapshots.ts';
 import { onlyPool, place, whyNot, type Need } from './placement.ts';
 
@@ -171,8 +171,8 @@ function capacityOf(volume: Volume): { capacity?: string } {
 function worst(seen: VolumeSeen): Why | null {
   const { volume } = seen;
   const copies = Object.values(copiesOf(volume));
-  const said = servedCopy(volume)?.obstacle ?? (isDeleting(volume) ? copies.find((copy) => copy.obstacle)?.obstacle : undefined);
-  if (said) return { reason: said.reason, message: said.message };
+  const obstacle = servedCopy(volume)?.obstacle ?? (isDeleting(volume) ? copies.find((copy) => copy.obstacle)?.obstacle : undefined);
+  if (obstacle) return said(obstacle);
   const concerned = isDeleting(volume) ? copies : copies.filter(({ node }) => node === volume.spec.node);
   const silent = concerned.find((copy) => !isReady(seen.nodes.find((node) => node.metadata.name === copy.node) ?? null));
   return silent ? { reason: 'NodeNotReady', message: `the agent of node ${silent.node} does not answer` } : null;

@@ -10,11 +10,9 @@ import { StorageNodes, type Drain, type StorageNode } from '../../model/storage-
 import { Volumes } from '../../model/volume.ts';
 import { nodeArgument } from '../arguments.ts';
 import { line, type Context } from '../context.ts';
-import { Interrupted } from '../exit-codes.ts';
-import { until } from '../follow.ts';
-import { harmless } from '../format.ts';
 import { asking, clientFor, type Common } from '../options.ts';
 import { nodeNamed } from '../records.ts';
+import { waitFor } from '../wait.ts';
 
 interface Options extends Common {
   wait: boolean;
@@ -46,23 +44,18 @@ async function drain(context: Context, client: Client, { node, wait }: { node: S
   line(context.out, `node ${name} is drained: ${done.message}. It takes no volumes until: flockctl node drain ${name} --cancel`);
 }
 
-async function followed(context: Context, client: Client, name: string): Promise<Drain> {
-  let told = '';
-  const following = { client, kind: StorageNodes, clock: context.clock, signal: context.interrupted };
-  try {
-    return await until(following, name, ({ status }) => {
-      const { drain: seen } = status ?? {};
-      if (seen?.left === 0) return seen;
-      const text = seen ? `${seen.left} left, ${seen.moving} on their way: ${seen.message}` : '';
-      if (text !== told && text !== '') line(context.err, harmless(text));
-      told = text;
-      return null;
-    });
-  } catch (error) {
-    if (!context.interrupted.aborted) throw error;
-    const ways = `flockctl node show ${name} tells how far it is, flockctl node drain ${name} --cancel takes it back`;
-    throw new Interrupted(`node ${name} is still being drained; ${ways}`, { cause: error });
-  }
+function followed(context: Context, client: Client, name: string): Promise<Drain> {
+  const ways = `flockctl node show ${name} tells how far it is, flockctl node drain ${name} --cancel takes it back`;
+  return waitFor(
+    context,
+    { client, kind: StorageNodes, name },
+    {
+      judge: ({ status }) => (status?.drain?.left === 0 ? status.drain : null),
+      says: ({ status }) =>
+        status?.drain ? `${status.drain.left} left, ${status.drain.moving} on their way: ${status.drain.message}` : '',
+      interrupted: `node ${name} is still being drained; ${ways}`,
+    },
+  );
 }
 
 async function cancel(context: Context, client: Client, { metadata }: Stored<StorageNode>): Promise<void> {
