@@ -133,7 +133,7 @@ export class Stage {
     const loops = await loopDevices();
     const perNode = await Promise.all(
       NODES.map(async (node) => {
-        const { pool } = placesOf(this.layout, node);
+        const pool = placesOf(this.layout, node).pools.local.folder;
         const files = (await readdir(pool)).filter((file) => !file.startsWith('.flock-') && file !== 'journals');
         const journals = await readdir(join(pool, 'journals')).catch(() => []);
         const devices = loops.filter(({ file }) => file.startsWith(`${pool}/`)).map(({ device }) => device);

@@ -1,6 +1,7 @@
 // A cluster on this machine comes up, keeps what is stored in it, and leaves nothing behind.
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { chownSync, existsSync, mkdirSync, readFileSync, readdirSync, realpathSync, writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
@@ -80,7 +81,7 @@ async function loseAndAdd({ cluster, flock }: Machine): Promise<void> {
   await done(flock('doctor'));
 }
 
-/** A volume that is in use keeps the whole cluster up. */
+/** A volume that is in use keeps the whole cluster up, be it a device or a directory. */
 async function stayWhileUsed({ cluster, flock }: Machine, mount: string): Promise<void> {
   const held = await open(join(mount, 'file'));
   const refused = await flock('down');
@@ -116,13 +117,24 @@ test('as root: up, lose an agent, add a node, down, up with everything there, do
   await done(flock('volume', 'mount', 'db', mount));
   writeFileSync(join(mount, 'file'), 'content');
 
+  const files = join(folder, 'files');
+  await done(flock('volume', 'create', 'files', '--size', '1Mi', '--node', 'node-2', '--pool', 'directory'));
+  await done(flock('volume', 'mount', 'files', files));
+  writeFileSync(join(files, 'file'), 'content');
+
   await loseAndAdd(there);
   await stayWhileUsed(there, mount);
+  await stayWhileUsed(there, files);
   await stop(there);
 
   await done(flock('up'));
-  await done(flock('volume', 'mount', 'db', mount));
-  assert.equal(readFileSync(join(mount, 'file'), 'utf8'), 'content');
+  for (const [name, path] of [
+    ['db', mount],
+    ['files', files],
+  ] as const) {
+    await done(flock('volume', 'mount', name, path));
+    assert.equal(readFileSync(join(path, 'file'), 'utf8'), 'content');
+  }
   assert.match(await done(flock('down', '--delete')), /is gone/u);
   assert.deepEqual(await traces(folder), []);
   assert.equal(existsSync(cluster), false);
@@ -305,15 +317,52 @@ for (const words of [
 
 const NOBODY = 65_534;
 
+type AsNobody = (...words: string[]) => { status: number | null; out: string; err: string };
+
+/** Without root a directory is handed out as a link; while something in it is open, nothing of the cluster ends. */
+async function moveDirectory(folder: string, flock: AsNobody): Promise<void> {
+  const at = join(folder, 'home', 'files');
+  const done = (...words: string[]): string => {
+    const { status, out, err } = flock(...words);
+    assert.equal(status, 0, err);
+    return out;
+  };
+  done('volume', 'create', 'files', '--size', '1Mi', '--node', 'node-1', '--pool', 'directory');
+  done('volume', 'mount', 'files', at);
+  writeFileSync(join(at, 'file'), 'content');
+  chownSync(join(at, 'file'), NOBODY, NOBODY);
+  const held = spawn(
+    process.execPath,
+    ['-e', `require('fs').openSync(${JSON.stringify(join(at, 'file'))}); process.send('open'); setInterval(() => {}, 1e6)`],
+    {
+      uid: NOBODY,
+      gid: NOBODY,
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    },
+  );
+  await once(held, 'message');
+  const refused = flock('down');
+  const over = once(held, 'exit');
+  held.kill();
+  await over;
+  assert.equal(refused.status, 4, refused.err);
+  assert.match(refused.err, new RegExp(`in use .* by process ${held.pid} `, 'u'));
+  done('volume', 'unmount', 'files');
+  assert.match(done('move', 'files', '--to', 'node-2', '--wait'), /volume files is on node node-2 now/u);
+  done('volume', 'mount', 'files', at);
+  assert.equal(readFileSync(join(at, 'file'), 'utf8'), 'content');
+  done('volume', 'unmount', 'files');
+}
+
 test(
-  'without root the pools are plain folders, and raw volumes can be made',
+  'without root the pools are plain folders, and raw volumes and directories can be made and moved',
   { skip: needsRoot && 'needs root: to become another user' },
   async (t) => {
     const { folder, cluster } = await machine(t);
     const home = join(folder, 'home');
     mkdirSync(home);
     for (const path of [folder, home]) chownSync(path, NOBODY, NOBODY);
-    const flock = (...words: string[]): { status: number | null; out: string; err: string } => {
+    const flock: AsNobody = (...words) => {
       const env = { HOME: home, XDG_STATE_HOME: join(home, 'state'), PATH: process.env['PATH'] ?? '' };
       const ran = spawnSync(process.execPath, [join(PACKAGE_ROOT, 'src', 'cli', 'main.ts'), ...words], {
         uid: NOBODY,
@@ -331,6 +380,7 @@ test(
     const moved = flock('move', 'raw', '--to', 'node-2', '--wait');
     assert.equal(moved.status, 0, moved.err);
     assert.match(moved.out, /volume raw is on node node-2 now/u);
+    await moveDirectory(folder, flock);
     const down = flock('down', '--delete');
     assert.equal(down.status, 0, down.err);
     assert.deepEqual(await traces(folder), []);

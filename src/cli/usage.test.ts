@@ -120,6 +120,20 @@ for (const { what, words, code, says } of WRONG)
     assert.deepEqual((await listAll(client, Moves)).items, []);
   });
 
+for (const [what, words, code, says] of [
+  ['with a filesystem of their own', ['--filesystem', 'xfs'], 2, /volumes of pool files are directories.*leave --filesystem out/u],
+  ['as raw blocks', ['--block'], 4, /pool files of each of node-1, node-2 holds directories/u],
+] as const)
+  test(`directories ${what} are refused: exit code ${code}`, async () => {
+    const client = records();
+    for (const node of ['node-1', 'node-2'])
+      await putNode(client, node, { pools: { files: { type: 'directory', free: '1000000000', healthy: true } } });
+    const ran = await flockctl([...CREATE, 'x', '--size', '1Mi', '--pool', 'files', ...words], { client });
+    assert.equal(ran.code, code, ran.err);
+    assert.match(ran.err, says);
+    assert.deepEqual((await listAll(client, Volumes)).items, []);
+  });
+
 test('a size that fits nowhere is written down when nobody waits for it', async () => {
   const client = records();
   await putNode(client, 'node-1');

@@ -1,7 +1,7 @@
 // GetCapacity: of one node, as the provisioner asks for each, or of all together. What counts as room is what placement counts.
 import type { Client } from '../api/client.ts';
 import { listAll } from '../api/list-all.ts';
-import { onlyPool, whyNot, type Need } from '../decide/placement.ts';
+import { holdsDirectories, usualPool, whyNot, type Need } from '../decide/placement.ts';
 import { SMALLEST } from '../decide/filesystem-size.ts';
 import type { Stored } from '../model/meta.ts';
 import { nodeName } from '../model/names.ts';
@@ -16,9 +16,9 @@ export async function capacityOf(client: Client, asked: GetCapacityRequest): Pro
   const { spec } = parametersOf(asked.parameters);
   const filesystem = filesystemOf(asked.volumeCapabilities, spec.filesystem ?? USUAL_FILESYSTEM);
   const { items: nodes } = await listAll(client, StorageNodes);
-  const minimumVolumeSize = filesystem === null ? undefined : SMALLEST[filesystem];
-  const pool = spec.pool ?? onlyPool(nodes);
-  if (typeof pool !== 'string') return { availableCapacity: 0n, maximumVolumeSize: 0n, minimumVolumeSize };
+  const pool = spec.pool ?? usualPool(nodes);
+  if (typeof pool !== 'string') return { availableCapacity: 0n, maximumVolumeSize: 0n, minimumVolumeSize: undefined };
+  const minimumVolumeSize = filesystem === null || holdsDirectories(nodes, pool) ? undefined : SMALLEST[filesystem];
   const rooms = wanted(nodes, asked).map((node) => roomOf(node, { pool, size: 0n, filesystem }));
   return {
     availableCapacity: rooms.reduce((sum, room) => sum + room, 0n),

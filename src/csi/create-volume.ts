@@ -5,7 +5,7 @@ import type { Client } from '../api/client.ts';
 import { listAll } from '../api/list-all.ts';
 import { SMALLEST } from '../decide/filesystem-size.ts';
 import { isDeleting, servedCopy, type Why } from '../decide/observed.ts';
-import { onlyPool, place, whyNot } from '../decide/placement.ts';
+import { holdsDirectories, place, usualPool, whyNot } from '../decide/placement.ts';
 import { isReason } from '../model/errors.ts';
 import { GROUP_VERSION, type Stored } from '../model/meta.ts';
 import { nodeName } from '../model/names.ts';
@@ -66,9 +66,12 @@ export class VolumeMaker {
 
   async #recorded(order: Order): Promise<Stored<Volume>> {
     const { items: nodes } = await listAll(this.#client, StorageNodes);
-    const pool = order.spec.pool ?? onlyPool(nodes);
+    const pool = order.spec.pool ?? usualPool(nodes);
     if (typeof pool !== 'string') throw refusal(pool);
-    const size = sizeFor(order.window, { unit: largestUnit(nodes, pool, order), least: leastOf(order.spec) });
+    const size = sizeFor(order.window, {
+      unit: largestUnit(nodes, pool, order),
+      least: leastOf(order.spec, holdsDirectories(nodes, pool)),
+    });
     const node = chosenNode(nodes, order, { pool, size });
     const spec: VolumeSpec = { ...order.spec, size: String(size), ...(node === null ? {} : { node }) };
     const { name, annotations } = order;
@@ -123,8 +126,8 @@ function nodesOf(requirement: TopologyRequirement | undefined): Pick<Order, 'nod
   return { nodes: possible, isChosen: possible.length === 1 };
 }
 
-const leastOf = ({ volumeMode, filesystem }: Partial<VolumeSpec>): bigint =>
-  volumeMode === 'Block' || filesystem === undefined ? 1n : SMALLEST[filesystem];
+const leastOf = ({ volumeMode, filesystem }: Partial<VolumeSpec>, isDirectory: boolean): bigint =>
+  volumeMode === 'Block' || filesystem === undefined || isDirectory ? 1n : SMALLEST[filesystem];
 
 /** The largest of those nodes that it may come to. */
 function largestUnit(nodes: readonly Stored<StorageNode>[], pool: string, order: Order): bigint {

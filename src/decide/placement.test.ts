@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { aNewVolume, anEntry, aNode, aVolume, GIBI, SOURCE_COPY, TARGET_COPY } from '../testing/records.ts';
-import { lessPromised, onlyPool, place, whyNot, type Need } from './placement.ts';
+import type { PoolType, StorageNode } from '../model/storage-node.ts';
+import { holdsDirectories, lessPromised, place, usualPool, whyNot, type Need } from './placement.ts';
 
 const nodes = [aNode('node-1'), aNode('node-2', { pool: { free: String(20 * 2 ** 30) } })];
 const need: Need = { pool: 'local', size: 2n ** 30n, filesystem: 'ext4' };
@@ -29,8 +30,34 @@ test('placement is the same whenever it is asked, also among equals', () => {
   assert.deepEqual(place([], need), { reason: 'NoNode', message: 'no node has registered yet; start an agent' });
 });
 
-test('the only pool is taken when there is just one', () => {
-  assert.equal(onlyPool(nodes), 'local');
+const pools = (...types: PoolType[]): StorageNode['status'] => ({
+  pools: Object.fromEntries(types.map((type, at) => [`${type}-${at}`, { type, healthy: true }])),
+});
+const unnamed: [string, StorageNode['status'][], string][] = [
+  ['no pool', [{}], 'NoPool'],
+  ['one', [pools('image'), pools('image')], 'image-0'],
+  ['one of directories', [pools('directory')], 'directory-0'],
+  ['one of devices beside one of directories', [pools('image', 'directory')], 'image-0'],
+  ['one of devices on one node, directories on all', [pools('directory', 'image'), pools('directory')], 'image-1'],
+  ['two of devices', [pools('image'), pools('lvm-thin', 'directory')], 'PoolNeeded'],
+  ['two of directories', [pools('directory', 'directory')], 'PoolNeeded'],
+  [
+    'one name for directories here and devices there',
+    [pools('directory'), { pools: { 'directory-0': { type: 'image', healthy: true } } }],
+    'directory-0',
+  ],
+];
+for (const [what, reported, expected] of unnamed)
+  test(`of pools nobody named one, and there is ${what}: ${expected}`, () => {
+    const found = usualPool(reported.map((status, at) => aNode(`node-${at + 1}`, { status: { pools: {}, ...status } })));
+    assert.equal(typeof found === 'string' ? found : found.reason, expected);
+  });
+
+test('a pool holds directories when every node has it so', () => {
+  const node = (type: PoolType): StorageNode => aNode('node-1', { pool: { type } });
+  assert.equal(holdsDirectories([node('directory'), aNode('node-2', { status: { pools: {} } })], 'local'), true);
+  assert.equal(holdsDirectories([node('directory'), node('image')], 'local'), false);
+  assert.equal(holdsDirectories([], 'local'), false);
 });
 
 const many = (count: number, change: Parameters<typeof aNode>[1] = {}): ReturnType<typeof aNode>[] =>

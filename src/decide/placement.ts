@@ -126,12 +126,24 @@ function namesOf(names: readonly string[]): string {
   return `each of ${names.slice(0, MOST_NODES).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
-/** The only pool of the cluster, when there is just one. */
-export function onlyPool(nodes: readonly StorageNode[]): string | Why {
+const poolsNamed = (nodes: readonly StorageNode[], pool: string): PoolStatus[] => nodes.flatMap((node) => node.status?.pools?.[pool] ?? []);
+
+/** Volumes of that pool are directories: parts of its own filesystem, wherever it is. */
+export function holdsDirectories(nodes: readonly StorageNode[], pool: string): boolean {
+  const pools = poolsNamed(nodes, pool);
+  return pools.length > 0 && pools.every(({ type }) => type === 'directory');
+}
+
+/**
+ * The pool of a volume that names none: the only one of the cluster, or the only one that holds block devices. Directories have no points in
+ * time, and not every filesystem keeps them within their size: among others, such a pool is used by those who name it.
+ */
+export function usualPool(nodes: readonly StorageNode[]): string | Why {
   const names = [...new Set(nodes.flatMap((node) => Object.keys(node.status?.pools ?? {})))].toSorted();
-  const [first] = names;
-  if (first === undefined) return { reason: 'NoPool', message: 'no node has a pool yet' };
-  return names.length === 1
+  if (names.length === 0) return { reason: 'NoPool', message: 'no node has a pool yet' };
+  const devices = names.filter((name) => !holdsDirectories(nodes, name));
+  const [first, second] = devices.length > 0 ? devices : names;
+  return first !== undefined && second === undefined
     ? first
     : { reason: 'PoolNeeded', message: `the cluster has several pools (${names.join(', ')}): name one in spec.pool` };
 }

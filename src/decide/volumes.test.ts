@@ -186,6 +186,12 @@ test('a size too small for its filesystem is an obstacle that names the smallest
   );
 });
 
+test("a directory has its pool's filesystem, so that none of its own sets its least size", () => {
+  const nodes = [aNode('node-1', { pool: { type: 'directory' } })];
+  const step = see(aNewVolume({ ...adopted, spec: { size: '1Mi', filesystem: 'xfs' } }), { nodes });
+  assert.equal(step.step, 'place');
+});
+
 test('P-03: a repeated step places and orders the very same copy', () => {
   const volume = aNewVolume({ ...adopted, spec: { size: '1.5Gi' } });
   assert.deepEqual(see(volume), see(structuredClone(volume)));

@@ -7,7 +7,7 @@ import { filesystemOf, REFUSED_BY, VOLUME_FINALIZER, type CopyStatus, type Volum
 import { whyTooSmall } from './filesystem-size.ts';
 import { copiesOf, copyIdFrom, isDeleting, isPublished, isReady, said, saysSame, servedCopy, type Why, whyRestored } from './observed.ts';
 import { isTakenFor, placeOfSource, sourceSnapshot } from './snapshots.ts';
-import { onlyPool, place, whyNot, type Need } from './placement.ts';
+import { holdsDirectories, place, usualPool, whyNot, type Need } from './placement.ts';
 
 export interface VolumeSeen {
   volume: Stored<Volume>;
@@ -75,14 +75,14 @@ function placing(seen: VolumeSeen): VolumeStep {
 
 function whereAsked({ volume, nodes }: VolumeSeen): { pool: string; node: string | undefined } | Why {
   const { node } = volume.spec;
-  const pool = volume.spec.pool ?? onlyPool(nodes);
+  const pool = volume.spec.pool ?? usualPool(nodes);
   return typeof pool === 'string' ? { pool, node } : pool;
 }
 
 function placingAt(seen: VolumeSeen, { pool, node }: { pool: string; node: string | undefined }): VolumeStep {
   const { volume } = seen;
   const need = needOf(volume, pool);
-  const small = tooSmall(volume, need);
+  const small = holdsDirectories(seen.nodes, pool) ? null : tooSmall(volume, need);
   if (small) return tell(volume, { phase: 'Pending', obstacle: small });
   return afterWithdrawal(volume) ?? chosen(seen, need, node);
 }

@@ -64,7 +64,7 @@ function next(directory: string, { nodes, ground }: Description): string {
   const mounting = ground === 'folder' ? [] : ['  flockctl volume mount db /mnt/db'];
   const filesystem = ground === 'folder' ? '--block' : `--filesystem ${ground}`;
   return [
-    `the cluster in ${directory} runs: ${nodes} nodes, their pools "local" are ${pools}`,
+    `the cluster in ${directory} runs: ${nodes} nodes, their pools "local" and "directory" are ${pools}`,
     'commands that name no server ask it',
     'try:',
     '  flockctl node list',

@@ -1,10 +1,11 @@
 // `flockctl volume create`: writes the record and waits until the volume may be used, saying what it waits for.
 import { Option, type Command } from 'commander';
-import { isReason, FlockError } from '../../model/errors.ts';
+import { isReason, FlockError, Invalid } from '../../model/errors.ts';
 import type { Client } from '../../api/client.ts';
 import { listAll } from '../../api/list-all.ts';
 import { checkFilesystemSize } from '../../decide/filesystem-size.ts';
-import { onlyPool, place, whyNot, type Need } from '../../decide/placement.ts';
+import { holdsDirectories, place, usualPool, whyNot, type Need } from '../../decide/placement.ts';
+import type { Why } from '../../decide/observed.ts';
 import { GROUP_VERSION, type Stored } from '../../model/meta.ts';
 import { parseSize } from '../../model/quantity.ts';
 import { StorageNodes, type StorageNode } from '../../model/storage-node.ts';
@@ -33,11 +34,12 @@ export function volumeCreate(context: Context): Command {
       'flockctl volume create db --size 10Gi',
       'flockctl volume create db --size 2Gi --pool local --node node-1 --filesystem xfs',
       'flockctl volume create raw --size 512Mi --block --pause 5s --retain 1h',
+      'flockctl volume create files --size 10Gi --pool directory',
     ],
   })
     .argument('<name>', 'name of the volume', newNameArgument)
     .requiredOption('--size <size>', 'bytes, or with a suffix: 512Mi, 10Gi', sizeArgument)
-    .option('--pool <pool>', 'pool to make it in (the only pool, if there is one)', poolArgument)
+    .option('--pool <pool>', 'pool to make it in (the only one of block devices)', poolArgument)
     .option('--node <node>', 'node to make it on (the one with the most room)', nodeArgument)
     .addOption(new Option('--filesystem <type>', 'filesystem on it').choices(FILESYSTEMS).conflicts('block'))
     .option('--block', 'a raw block device, without a filesystem')
@@ -52,11 +54,12 @@ const contentOf = ({ block, filesystem }: Options): Filesystem | null =>
   filesystemOf({ volumeMode: block ? 'Block' : 'Filesystem', ...(filesystem ? { filesystem } : {}) });
 
 async function create(context: Context, name: string, options: Options): Promise<void> {
-  checkFilesystemSize(contentOf(options), parseSize(options.size));
   const client = await clientFor(context, options);
   const { items: nodes } = await listAll(client, StorageNodes);
   refuseUnknown(nodes, options);
-  if (options.wait) refuseWithoutRoom(nodes, options);
+  const pool = options.pool ?? usualPool(nodes);
+  refuseUnfit(nodes, pool, options);
+  if (options.wait) refuseWithoutRoom(nodes, pool, options);
   const volume = await createRecord(client, volumeOf(name, options));
   if (!options.wait) return line(context.out, `volume ${name} created; flockctl volume show ${name} tells when it may be used`);
   const ready = await waitUntilMade(context, client, volume);
@@ -77,8 +80,14 @@ function refuseUnknown(nodes: readonly Stored<StorageNode>[], { pool, node }: Op
     refuse('NotFound', `there is no pool "${pool}"; the pools are: ${pools.join(', ') || 'none yet'}`);
 }
 
-function refuseWithoutRoom(nodes: readonly Stored<StorageNode>[], options: Options): void {
-  const pool = options.pool ?? onlyPool(nodes);
+/** What cannot be in that pool, however much room it has. */
+function refuseUnfit(nodes: readonly Stored<StorageNode>[], pool: string | Why, options: Options): void {
+  if (typeof pool !== 'string' || !holdsDirectories(nodes, pool)) return checkFilesystemSize(contentOf(options), parseSize(options.size));
+  if (options.filesystem === undefined) return;
+  throw new Invalid(`volumes of pool ${pool} are directories of the pool's own filesystem: leave --filesystem out, or name another --pool`);
+}
+
+function refuseWithoutRoom(nodes: readonly Stored<StorageNode>[], pool: string | Why, options: Options): void {
   const why = typeof pool === 'string' ? whyNowhere(nodes, options, pool) : pool;
   if (why !== null)
     refuse('NoSpace', `${why.message}; nothing was made (--no-wait writes the record, and the volume is made when it can be)`);

@@ -1,19 +1,28 @@
 // What is proven of the copy that a move left behind: it is what the target was at its commit, its label on the disk says that it is
-// superseded, and its node refuses to serve it. Reads the pool's files as they lie, not through the agent.
+// superseded, a directory lies where its fence put it, and its node refuses to serve it. Reads the pool's files as they lie, not through
+// the agent.
+import { closeSync, existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { FlockError, messageOf } from '../../model/errors.ts';
 import { copyName, type CopyLabel } from '../../model/label.ts';
 import type { Stored } from '../../model/meta.ts';
 import type { Incoming, Move } from '../../model/move.ts';
 import type { Volume } from '../../model/volume.ts';
+import { openedTree, RETIRED } from '../../pools/directory-place.ts';
 import { openBlocks } from '../../pools/image-blocks.ts';
 import { CopyFiles, readSidecar } from '../../pools/image-layout.ts';
 import { everyLeaf } from '../../transfer/comparing.ts';
 import { hashLeaves, using } from '../../transfer/disk.ts';
 import { LeafTable } from '../../transfer/leaves.ts';
-import { placesOf } from '../local/layout.ts';
+import { digestOfTree } from '../../transfer/tree/look.ts';
+import { placesOf, type NodePlaces } from '../local/layout.ts';
 import { eventually, type Play } from './following.ts';
 
+/** Which of a node's pools is shown. */
+export type DemoPool = keyof NodePlaces['pools'];
+
 export interface Left {
+  pool: DemoPool;
   move: Stored<Move>;
   volume: Stored<Volume>;
   source: string;
@@ -21,12 +30,19 @@ export interface Left {
 
 export async function proveSource(play: Play, left: Left): Promise<void> {
   const { stage, telling, context } = play;
-  const { move, volume, source } = left;
+  const { pool, move, volume, source } = left;
   const copy = move.status?.source?.copy ?? '';
-  const files = new CopyFiles(placesOf(stage.layout, source).pool, copyName({ volumeUid: volume.metadata.uid, copy }));
+  const { folder } = placesOf(stage.layout, source).pools[pool];
+  const files = new CopyFiles(folder, copyName({ volumeUid: volume.metadata.uid, copy }));
   const agreed = agreedRoot(move.status?.incoming ?? {});
   telling.claim(agreed.text, agreed.root !== null, agreed.why);
-  const root = await rootOf(files.image, context.interrupted);
+  const [served, fenced] = [join(folder, files.name), join(folder, RETIRED, files.name)];
+  if (pool === 'directory')
+    telling.claim(
+      `the directory of the copy on ${source} is fenced: it lies in ${RETIRED}/, and nothing by its old path`,
+      existsSync(fenced) && !existsSync(served),
+    );
+  const root = pool === 'directory' ? await treeOf(fenced, context.interrupted) : await rootOf(files.image, context.interrupted);
   telling.claim(`what still lies on ${source} has that hash, read here once more: ${root.slice(0, 16)}…`, root === agreed.root);
   const { role, epoch } = await labelWhenSuperseded(play, files);
   telling.claim(`the copy on ${source} is retired: its label on the disk says ${role}, epoch ${epoch}`, role === 'stale');
@@ -49,6 +65,16 @@ interface Agreed {
   text: string;
   root: string | null;
   why: string;
+}
+
+/** Over names, owners, modes, times, attributes and contents of all that is in it. */
+async function treeOf(path: string, stop: AbortSignal): Promise<string> {
+  const root = openedTree(path);
+  try {
+    return await digestOfTree(root, stop);
+  } finally {
+    closeSync(root);
+  }
 }
 
 /** The hash over the whole volume that source and target agree on as of the commit. */

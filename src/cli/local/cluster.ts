@@ -16,8 +16,8 @@ import { FlockError } from '../../model/errors.ts';
 import { PACKAGE_ROOT } from '../version.ts';
 import { allFound, begin, end, found } from './child.ts';
 import { freePort, namesOf, readDescription, writeDescription, type Description } from './description.ts';
-import { CONTROLLER, layoutOf, logOf, nodeNames, placesOf, SERVER, type Layout, type NodePlaces } from './layout.ts';
-import { bePool, bePoolAbsent, beUnused, chooseGround, diskSize, isPoolMounted, type Say } from './pool-disk.ts';
+import { CONTROLLER, layoutOf, logOf, nodeNames, placesOf, poolsOf, SERVER, type Layout, type NodePlaces } from './layout.ts';
+import { bePool, bePoolAbsent, beUnused, chooseGround, diskSize, isPoolMounted, type PoolGround, type Say } from './pool-disk.ts';
 import { allReady, reached, type Patience } from './readiness.ts';
 
 export interface Surroundings extends Patience {
@@ -54,7 +54,7 @@ export async function bringUp(
         'Conflict',
         `the cluster in ${layout.directory} runs already; flockctl down --dir ${layout.directory} stops it, flockctl node list --kubeconfig ${layout.kubeconfig} shows it`,
       );
-    const mounted = await mountedPools(layout, description);
+    const mounted = await nodesWithMounts(layout, description);
     try {
       await startAll(layout, description, around);
       return { layout, description };
@@ -84,12 +84,15 @@ async function endRevoked(
   }
 }
 
+/** `local` and `directory`. */
+const POOLS_EACH = 2;
+
 const identityOf = ({ folder }: NodePlaces): string => join(folder, 'identity.json');
 
-async function mountedPools(layout: Layout, { nodes, ground }: Description): Promise<ReadonlySet<string>> {
+async function nodesWithMounts(layout: Layout, { nodes, ground }: Description): Promise<ReadonlySet<string>> {
   const mounted = new Set<string>();
   if (ground === 'folder') return mounted;
-  for (const name of nodeNames(nodes)) if (await isPoolMounted(placesOf(layout, name))) mounted.add(name);
+  for (const name of nodeNames(nodes)) for (const pool of poolsOf(placesOf(layout, name))) if (await isPoolMounted(pool)) mounted.add(name);
   return mounted;
 }
 
@@ -122,7 +125,7 @@ async function describe(layout: Layout, wanted: Wanted, say: Say): Promise<Descr
   if (there !== null) return changed(layout, there, wanted);
   const { nodes: count = 3, csi } = wanted;
   const ground = await chooseGround(say);
-  const size = ground === 'folder' ? 0n : await diskSize(layout.directory, count);
+  const size = ground === 'folder' ? 0n : await diskSize(layout.directory, count * POOLS_EACH);
   const made: Description = { nodes: count, port: await freePort(), ground, diskSize: String(size), ...(csi === undefined ? {} : { csi }) };
   await writeDescription(layout, made);
   return made;
@@ -197,8 +200,9 @@ async function startAgent(
 ): Promise<void> {
   const { ground, diskSize: size } = description;
   mkdirSync(places.folder, { recursive: true, mode: 0o700 });
-  await bePool(places, ground, BigInt(size));
-  writeFileSync(places.pools, stringify({ pools: [{ name: 'local', type: 'image', path: places.pool }] }));
+  const pools = poolsOf(places);
+  for (const pool of pools) await bePool(pool, ground, BigInt(size));
+  writeFileSync(places.configuration, stringify({ pools: pools.map(({ name, type, folder: path }) => ({ name, type, path })) }));
   const words = [
     'agent',
     '--name',
@@ -206,7 +210,7 @@ async function startAgent(
     '--dir',
     places.folder,
     '--pools',
-    places.pools,
+    places.configuration,
     '--server',
     url,
     '--listen',
@@ -238,11 +242,17 @@ export async function bringDown(directory: string, remove: boolean, clock: Clock
   const description = readDescription(layout);
   if (description === null) throw new FlockError('NotFound', `there is no cluster in ${directory}; flockctl up makes one`);
   await alone(layout, async () => {
-    for (const name of nodeNames(description.nodes)) await beUnused(placesOf(layout, name), description.ground);
+    for (const name of nodeNames(description.nodes))
+      for (const pool of poolsOf(placesOf(layout, name))) await beUnused(name, pool, useOf(layout, description, name));
     await endThese(layout, description, { names: namesOf(description), keep: new Set(), clock });
     if (remove) await removeAll(layout);
   });
   return layout.directory;
+}
+
+function useOf({ running }: Layout, { ground }: Description, node: string): { ground: PoolGround; agent?: number } {
+  const agent = found(running, node);
+  return { ground, ...(agent ? { agent: agent.pid } : {}) };
 }
 
 interface Ending {
@@ -257,7 +267,8 @@ async function endThese(layout: Layout, description: Description, { names, keep,
   const nodes = nodeNames(description.nodes).filter((name) => names.includes(name));
   await Promise.all(nodes.map((name) => end(layout.running, name, clock)));
   for (const name of [CONTROLLER, SERVER]) if (names.includes(name)) await end(layout.running, name, clock);
-  for (const name of nodes) if (!keep.has(name)) await bePoolAbsent(placesOf(layout, name), description.ground);
+  for (const name of nodes.filter((each) => !keep.has(each)))
+    for (const pool of poolsOf(placesOf(layout, name))) await bePoolAbsent(pool, description.ground);
 }
 
 async function removeAll(layout: Layout): Promise<void> {

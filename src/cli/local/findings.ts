@@ -4,7 +4,7 @@ import { parseMounts } from '../../host/mountinfo.ts';
 import { note, ok, wrong, type Finding } from '../finding.ts';
 import { found } from './child.ts';
 import { namesOf, readDescription, type Description } from './description.ts';
-import { layoutOf, nodeNames, placesOf, SERVER, type Layout } from './layout.ts';
+import { layoutOf, nodeNames, placesOf, poolsOf, SERVER, type Layout } from './layout.ts';
 import { knownClusters } from './pointer.ts';
 import { roomFindings } from './room.ts';
 
@@ -26,10 +26,9 @@ const mountedBelow = (directory: string): string[] =>
 function ofMeant(layout: Layout, description: Description): Finding[] {
   const silent = namesOf(description).filter((name) => found(layout.running, name) === null);
   const mounted = mountedBelow(layout.directory);
-  const places = description.ground === 'folder' ? [] : nodeNames(description.nodes).map((name) => placesOf(layout, name));
-  const pools = places.map(({ pool }) => pool);
-  const disks = places.map(({ disk }) => disk);
-  const unmounted = pools.filter((pool) => !mounted.includes(pool));
+  const pools = description.ground === 'folder' ? [] : nodeNames(description.nodes).flatMap((name) => poolsOf(placesOf(layout, name)));
+  const disks = pools.map(({ disk }) => disk);
+  const unmounted = pools.map(({ folder }) => folder).filter((folder) => !mounted.includes(folder));
   const wayOut = 'flockctl up starts and mounts what is missing';
   return [
     silent.length === 0

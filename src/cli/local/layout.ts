@@ -1,5 +1,6 @@
 // Where everything of a local cluster lies in its folder. Pure.
 import { join } from 'node:path';
+import type { PoolType } from '../../model/storage-node.ts';
 
 /** The server's database, in its folder. */
 export const DATABASE = 'flock.db';
@@ -8,16 +9,23 @@ export const DATABASE = 'flock.db';
 export const SERVER = 'server';
 export const CONTROLLER = 'controller';
 
-export interface NodePlaces {
+export interface PoolPlaces {
   name: string;
-  folder: string;
-  pools: string;
+  type: PoolType;
   /** The sparse file under the pool's filesystem; there only when the pool is one. */
   disk: string;
   /** Says that the disk was formatted: from then on a blank one is an error. */
   formatted: string;
   /** The pool: a mount of `disk`, or a plain folder. */
-  pool: string;
+  folder: string;
+}
+
+export interface NodePlaces {
+  name: string;
+  folder: string;
+  /** Says what its pools are. */
+  configuration: string;
+  pools: { local: PoolPlaces; directory: PoolPlaces };
 }
 
 export interface Layout {
@@ -49,12 +57,21 @@ export function placesOf({ directory }: Layout, name: string): NodePlaces {
   return {
     name,
     folder,
-    pools: join(folder, 'pools.yaml'),
-    disk: join(folder, 'pool.xfs'),
-    formatted: join(folder, 'pool.formatted'),
-    pool: join(folder, 'pool'),
+    configuration: join(folder, 'pools.yaml'),
+    pools: {
+      local: { name: 'local', type: 'image', ...poolAt(join(folder, 'pool')) },
+      directory: { name: 'directory', type: 'directory', ...poolAt(join(folder, 'directory')) },
+    },
   };
 }
+
+const poolAt = (folder: string): Pick<PoolPlaces, 'disk' | 'formatted' | 'folder'> => ({
+  disk: `${folder}.xfs`,
+  formatted: `${folder}.formatted`,
+  folder,
+});
+
+export const poolsOf = ({ pools }: NodePlaces): PoolPlaces[] => Object.values(pools);
 
 export const logOf = ({ logs }: Layout, name: string): string => join(logs, `${name}.log`);
 

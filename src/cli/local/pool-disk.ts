@@ -12,7 +12,7 @@ import { run } from '../../host/run.ts';
 import { usersOf } from '../../host/holders.ts';
 import { FlockError, messageOf } from '../../model/errors.ts';
 import { humanBytes } from '../../model/quantity.ts';
-import type { NodePlaces } from './layout.ts';
+import type { PoolPlaces } from './layout.ts';
 
 /** What pools of a cluster lie on. */
 export type PoolGround = 'xfs' | 'ext4' | 'folder';
@@ -49,14 +49,14 @@ async function installXfs(say: Say): Promise<void> {
 }
 
 /** So large that all disks of the cluster together leave room on what they lie on; throws NoSpace when that is too little. */
-export async function diskSize(directory: string, nodes: number): Promise<bigint> {
+export async function diskSize(directory: string, pools: number): Promise<bigint> {
   const { bavail, bsize } = await statfs(directory, { bigint: true });
-  const share = (bavail * bsize * 4n) / (5n * BigInt(nodes));
+  const share = (bavail * bsize * 4n) / (5n * BigInt(pools));
   const size = share < LARGEST_DISK ? (share / GIB) * GIB : LARGEST_DISK;
   if (size >= SMALLEST_DISK) return size;
   throw new FlockError(
     'NoSpace',
-    `${directory} has ${humanBytes(bavail * bsize)} free, ${nodes} pools need ${humanBytes(BigInt(nodes) * SMALLEST_DISK)} and a fifth more: free some, choose another --dir, or fewer --nodes`,
+    `${directory} has ${humanBytes(bavail * bsize)} free, ${pools} pools need ${humanBytes(BigInt(pools) * SMALLEST_DISK)} and a fifth more: free some, choose another --dir, or fewer --nodes`,
   );
 }
 
@@ -64,27 +64,27 @@ export async function diskSize(directory: string, nodes: number): Promise<bigint
  * The pool's folder is there, on its ground. Safe to repeat after any crash; a disk that is there is never made anew, and one that was
  * formatted is never formatted again: where its filesystem is not found any more, Corrupt says so and nothing is done.
  */
-export async function bePool(places: NodePlaces, ground: PoolGround, size: bigint): Promise<void> {
-  await mkdir(places.pool, { recursive: true, mode: 0o700 });
+export async function bePool(places: PoolPlaces, ground: PoolGround, size: bigint): Promise<void> {
+  await mkdir(places.folder, { recursive: true, mode: 0o700 });
   if (ground === 'folder') return;
   await beDisk(places, size);
   const { device } = await beAttached(places.disk);
   await beFormatted(device, ground, await isThere(places.formatted));
   await writeAtomically(places.formatted, `${ground}\n`);
-  await beMounted(device, places.pool, ground, false);
+  await beMounted(device, places.folder, ground, false);
 }
 
 const isThere = async (path: string): Promise<boolean> => (await stat(path).catch(() => null)) !== null;
 
-export const isPoolMounted = async ({ pool }: NodePlaces): Promise<boolean> => isMounted(pool);
+export const isPoolMounted = ({ folder }: PoolPlaces): Promise<boolean> => isMounted(folder);
 
-async function beDisk({ disk, pool }: NodePlaces, size: bigint): Promise<void> {
+async function beDisk({ disk, folder }: PoolPlaces, size: bigint): Promise<void> {
   if (await isThere(disk)) return;
-  const left = await readdir(pool);
+  const left = await readdir(folder);
   if (left.length > 0)
     throw new FlockError(
       'Corrupt',
-      `${disk} is gone, and ${pool} is not empty: put the disk back, or remove the cluster with flockctl down --delete`,
+      `${disk} is gone, and ${folder} is not empty: put the disk back, or remove the cluster with flockctl down --delete`,
     );
   const file = await open(disk, 'wx', 0o600);
   try {
@@ -95,35 +95,46 @@ async function beDisk({ disk, pool }: NodePlaces, size: bigint): Promise<void> {
   }
 }
 
-/** What of this pool's volumes is mounted, and by what device. */
-async function volumesOf({ pool }: NodePlaces): Promise<{ file: string; targets: string[] }[]> {
-  const ours = (await loopDevices()).filter((loop) => loop.file.startsWith(`${pool}/`));
+/** Where volumes of this pool are mounted: each with the image that must be detached then; null where it is a directory. */
+async function volumesOf({ folder, type }: PoolPlaces): Promise<{ image: string | null; targets: string[] }[]> {
   const all = await mounts();
-  return ours.map(({ file, device }) => ({ file, targets: all.filter((mount) => isOf(mount, device)).map((mount) => mount.target) }));
+  if (type === 'directory') {
+    const pool = all.findLast(({ target }) => target === folder);
+    const bound = all.filter(({ number, target }) => number === pool?.number && target !== folder);
+    return [{ image: null, targets: bound.map(({ target }) => target) }];
+  }
+  const ours = (await loopDevices()).filter((loop) => loop.file.startsWith(`${folder}/`));
+  return ours.map(({ file, device }) => ({
+    image: file,
+    targets: all.filter((mount) => isOf(mount, device)).map((mount) => mount.target),
+  }));
 }
 
 /** Its filesystem, or the device node itself, as raw block volumes are handed out. */
 const isOf = (mount: Mount, device: string): boolean =>
   mount.source === device || (mount.root === `/${basename(device)}` && mount.filesystem.endsWith('tmpfs'));
 
-/** Throws InUse, naming who has files of a mounted volume open. */
-export async function beUnused(places: NodePlaces, ground: PoolGround): Promise<void> {
-  if (ground === 'folder') return;
-  for (const { targets } of await volumesOf(places))
-    for (const target of targets) {
-      const users = await usersOf(target);
-      if (users.length > 0)
-        throw new FlockError('InUse', `a volume of ${places.name} is in use at ${target} by ${users.join(', ')}: end that first`);
-    }
+/** Throws InUse, naming who has files of a volume open. `agent`: its own agent, which may have. */
+export async function beUnused(node: string, pool: PoolPlaces, { ground, agent }: { ground: PoolGround; agent?: number }): Promise<void> {
+  for (const place of await placesOfUse(pool, ground)) {
+    const users = await usersOf(place, agent);
+    if (users.length > 0) throw new FlockError('InUse', `a volume of ${node} is in use at ${place} by ${users.join(', ')}: end that first`);
+  }
+}
+
+/** Without mounts a directory is handed out as a link: who uses it has it open where it lies. */
+async function placesOfUse(pool: PoolPlaces, ground: PoolGround): Promise<string[]> {
+  if (ground === 'folder') return pool.type === 'directory' ? [pool.folder] : [];
+  return (await volumesOf(pool)).flatMap(({ targets }) => targets);
 }
 
 /** Nothing of the pool is mounted or attached. Its agent must have ended. Throws InUse. */
-export async function bePoolAbsent(places: NodePlaces, ground: PoolGround): Promise<void> {
+export async function bePoolAbsent(pool: PoolPlaces, ground: PoolGround): Promise<void> {
   if (ground === 'folder') return;
-  for (const { file, targets } of await volumesOf(places)) {
+  for (const { image, targets } of await volumesOf(pool)) {
     for (const target of targets) await beUnmounted(target);
-    await beDetached(file);
+    if (image !== null) await beDetached(image);
   }
-  await beUnmounted(places.pool);
-  if ((await stat(places.disk).catch(() => null)) !== null && (await loopsOf(places.disk)).length > 0) await beDetached(places.disk);
+  await beUnmounted(pool.folder);
+  if ((await isThere(pool.disk)) && (await loopsOf(pool.disk)).length > 0) await beDetached(pool.disk);
 }
