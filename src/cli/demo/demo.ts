@@ -7,6 +7,7 @@ import { Moves, type Move } from '../../model/move.ts';
 import { humanBytes } from '../../model/quantity.ts';
 import { StorageNodes } from '../../model/storage-node.ts';
 import { Volumes, type Volume } from '../../model/volume.ts';
+import { hostAbilities } from '../../host/probe.ts';
 import type { Fetching } from '../agent-socket.ts';
 import type { Context } from '../context.ts';
 import { Interrupted } from '../exit-codes.ts';
@@ -14,11 +15,12 @@ import { bytesOf, harmless, humanRate } from '../format.ts';
 import { isOver } from '../move-progress.ts';
 import { goesOn, isProven, pauseOf, prove, type Acknowledged } from './acknowledged.ts';
 import { eventually, followMove, type Play } from './following.ts';
-import { proveSource } from './source-proof.ts';
+import { proveSource, type DemoPool } from './source-proof.ts';
 import { openStage } from './stage.ts';
 import { byHand, summary, type Cost } from './summary.ts';
 import { Telling } from './telling.ts';
-import { CONTENT, mountedWorkload, rawWorkload, type Workload } from './workload.ts';
+import { CONTENT, directoryWorkload, mountedWorkload, rawWorkload, type Workload } from './workload.ts';
+import type { PoolGround } from '../local/pool-disk.ts';
 
 const VOLUME = 'db';
 const SOURCE = 'node-1';
@@ -34,19 +36,21 @@ const SOME = 100;
 const ALLOWED_PAUSE = { points: '2s', noPoints: '10m' };
 
 interface Scene extends Play {
+  pool: DemoPool;
   workload: Workload;
-  /** The pools have points in time, so that a move copies only what changed. */
-  points: boolean;
 }
 
-/** Plays it. How many claims did not hold. Throws Interrupted on Ctrl-C; nothing is left behind in any case. */
-export async function runDemo(context: Context): Promise<number> {
+/**
+ * Plays it in one of the pools that `flockctl up` makes; by default the one that shows most: block devices as root, directories without. How
+ * many claims did not hold. Throws Interrupted on Ctrl-C; nothing is left behind in any case.
+ */
+export async function runDemo(context: Context, pool: DemoPool = process.geteuid?.() === 0 ? 'local' : 'directory'): Promise<number> {
   const telling = new Telling(context);
   telling.line(telling.paint('bold', 'Flock: a volume moves to another node while its application writes'));
   const stage = openStage(context, (text) => telling.lack(text));
-  let mounting: boolean;
+  let workload: Workload;
   try {
-    mounting = await play({ context, stage, telling });
+    workload = await play({ context, stage, telling }, pool);
   } catch (error) {
     await breakOff({ context, stage, telling }, error);
     if (context.interrupted.aborted) throw new Interrupted('stopped; nothing is left behind', { cause: error });
@@ -57,7 +61,7 @@ export async function runDemo(context: Context): Promise<number> {
   const left = await stage.clear();
   telling.claim('nothing is left behind: no process, no mount, no loop device, no file', left.length === 0, left.join(', '));
   telling.heading('By hand');
-  for (const command of byHand(mounting)) telling.line(`  ${command}`);
+  for (const command of byHand(workload.byHand)) telling.line(`  ${command}`);
   telling.line(`\n${telling.held} passed, ${telling.failed} failed`);
   return telling.failed;
 }
@@ -76,11 +80,11 @@ function tellWarnings({ stage, telling }: Pick<Play, 'stage' | 'telling'>): void
   for (const warning of warnings) telling.line(`  ${harmless(warning)}`);
 }
 
-/** Whether volumes can be mounted here. */
-async function play(parts: Play): Promise<boolean> {
+/** What was shown. */
+async function play(parts: Play, pool: DemoPool): Promise<Workload> {
   const { telling } = parts;
   telling.heading('A cluster on this machine');
-  const scene = await setUp(parts);
+  const scene = await setUp(parts, pool);
   telling.heading('An application');
   const volume = await makeVolume(scene);
   const content = await writeContent(scene);
@@ -91,16 +95,29 @@ async function play(parts: Play): Promise<boolean> {
   const moved = await move(scene, order);
   telling.heading('The proof');
   await proveAll(scene, { ...moved, volume, content });
-  return volume.spec.volumeMode !== 'Block';
+  return scene.workload;
 }
 
 // ---- before the move -------------------------------------------------------------------------------------------------------------
 
-async function setUp(parts: Play): Promise<Scene> {
+async function setUp(parts: Play, pool: DemoPool): Promise<Scene> {
   const { stage, telling } = parts;
   const ground = await stage.bringUp();
   const kind = ground === 'folder' ? 'a plain folder' : `an ${ground} filesystem on a disk of its own`;
-  telling.step(`a server, a controller and three agents run, each a process of its own; the pool of each node is ${kind}`);
+  telling.step(`a server, a controller and three agents run, each a process of its own; the pool "${pool}" of each node is ${kind}`);
+  return { ...parts, pool, workload: await (pool === 'local' ? blockWorkload(parts, ground) : folderWorkload(parts)) };
+}
+
+async function folderWorkload({ telling }: Play): Promise<Workload> {
+  const { canMount } = await hostAbilities();
+  if (!canMount)
+    telling.lack(
+      'so no block devices, no filesystems of volumes and no mounts are shown, which is what root sees: the volume is a directory, and the application uses it by a link',
+    );
+  return directoryWorkload(canMount);
+}
+
+async function blockWorkload({ stage, telling }: Play, ground: PoolGround): Promise<Workload> {
   const { items } = await stage.client.list(StorageNodes);
   const points = items.every(({ status }) => status?.pools?.['local']?.points === true);
   if (ground === 'folder')
@@ -109,12 +126,12 @@ async function setUp(parts: Play): Promise<Scene> {
     telling.lack(
       'the pools lie on a filesystem without reflinks, which has no points in time: the last pass compares everything while the application stands still, so its pause is longer',
     );
-  return { ...parts, points, workload: ground === 'folder' ? rawWorkload() : mountedWorkload(ground) };
+  return ground === 'folder' ? rawWorkload(points) : mountedWorkload(ground, points);
 }
 
 async function makeVolume(scene: Scene): Promise<Stored<Volume>> {
-  const { stage, telling, workload } = scene;
-  const spec: Volume['spec'] = { size: SIZE, pool: 'local', node: SOURCE, ...workload.volume };
+  const { stage, telling, pool, workload } = scene;
+  const spec: Volume['spec'] = { size: SIZE, pool, node: SOURCE, ...workload.volume };
   const { metadata } = await stage.client.create(Volumes, {
     apiVersion: GROUP_VERSION,
     kind: Volumes.kind,
@@ -169,7 +186,7 @@ const grown = (scene: Scene, count: number): Promise<Acknowledged[]> =>
 
 // ---- the move --------------------------------------------------------------------------------------------------------------------
 
-async function orderMove({ stage, telling, points }: Scene): Promise<Stored<Move>> {
+async function orderMove({ stage, telling, workload }: Scene): Promise<Stored<Move>> {
   const move = await stage.client.create(Moves, {
     apiVersion: GROUP_VERSION,
     kind: Moves.kind,
@@ -178,7 +195,7 @@ async function orderMove({ stage, telling, points }: Scene): Promise<Stored<Move
       volume: VOLUME,
       target: TARGET,
       bandwidth: String(BANDWIDTH),
-      allowedPause: points ? ALLOWED_PAUSE.points : ALLOWED_PAUSE.noPoints,
+      allowedPause: workload.pointed ? ALLOWED_PAUSE.points : ALLOWED_PAUSE.noPoints,
       // However slow this machine is, the demo goes on.
       stallPolicy: 'CutOver',
     },
@@ -257,7 +274,7 @@ async function proveAll(scene: Scene, at: Moved & { volume: Stored<Volume>; cont
   const commits = proveCommits(scene, log);
   telling.claim(`the application went on on ${TARGET} where it was on ${SOURCE}`, goesOn(log, before));
   await proveContent(scene, content);
-  await proveSource(scene, { move: judged, volume: at.volume, source: SOURCE });
+  await proveSource(scene, { pool: scene.pool, move: judged, volume: at.volume, source: SOURCE });
   telling.heading('What it cost');
   for (const row of summary(judged, { ...cost, size: at.volume.status?.capacity ?? '0', ...commits })) telling.line(`  ${row}`);
 }

@@ -38,16 +38,15 @@ const msOf = (ms: number | null | undefined): string => (ms === null || ms === u
 /** In a checkout the program is called by its path. */
 const flockctl = (): string => (existsSync(join(PACKAGE_ROOT, 'src', 'cli', 'main.ts')) ? 'bin/flockctl' : 'flockctl');
 
-/** Commands, in order. */
-export function byHand(mounting: boolean): string[] {
+/** Commands, in order: `create` makes the volume, which is mounted at `mount`, if anywhere. */
+export function byHand({ create, mount }: { create: string; mount: string | null }): string[] {
   const name = flockctl();
   return [
     'up --nodes 3',
-    ...(mounting
-      ? ['volume create db --size 2Gi --node node-1', 'volume mount db /mnt/db']
-      : ['volume create db --size 512Mi --node node-1 --block']),
+    `volume create db ${create}`,
+    ...(mount === null ? [] : [`volume mount db ${mount}`]),
     'move db --to node-2 --wait',
-    ...(mounting ? ['volume unmount db     # in another shell, when the move asks for it'] : []),
+    ...(mount === null ? [] : ['volume unmount db     # in another shell, when the move asks for it']),
     'volume show db',
     'down --delete',
   ].map((words) => `${name} ${words}`);

@@ -78,15 +78,16 @@ test('what nobody has told is a dash in the table', () => {
   assert.match(table({}, null), /^pause +- between .* part -$/mu);
 });
 
-for (const mounting of [true, false])
-  test(`how to try it by hand ${mounting ? 'mounts' : 'mounts nothing where nothing can be mounted'}`, () => {
-    const commands = byHand(mounting);
+for (const mount of ['/mnt/db', null])
+  test(`how to try it by hand ${mount ? 'mounts' : 'mounts nothing where nothing can be mounted'}`, () => {
+    const commands = byHand({ create: '--size 2Gi --node node-1', mount });
     assert.ok(commands.every((command) => /^(bin\/)?flockctl /u.test(command)));
     assert.match(commands[0] ?? '', /up --nodes 3$/u);
+    assert.match(commands[1] ?? '', /volume create db --size 2Gi --node node-1$/u);
     assert.match(commands.at(-1) ?? '', /down --delete$/u);
     assert.equal(
       commands.some((command) => command.includes('mount')),
-      mounting,
+      mount !== null,
     );
   });
 
