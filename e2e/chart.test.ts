@@ -39,6 +39,8 @@ describe('the chart', () => {
   const REFUSED: [string, Values, RegExp][] = [
     ['no image', { image: { repository: '' } }, /image.repository|minLength/u],
     ['a value that it does not know', { pool: [] }, /additional properties 'pool' not allowed/u],
+    ['a thin pool without its name', { pools: [{ name: 'thin', type: 'lvm-thin', volumeGroup: 'data' }] }, /missing property 'thinPool'/u],
+    ['a folder on LVM', { pools: [{ name: 'data', type: 'lvm', volumeGroup: 'data', path: '/srv/a' }] }, /\/pools\/0\/path/u],
     ['a pool of no type', { pools: [{ name: 'local' }] }, /missing property 'type'/u],
     [
       'a pool at a path with dots',

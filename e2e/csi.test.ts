@@ -2,7 +2,7 @@
 // by FLOCK_RIG (`npm run e2e -- --only csi` makes one); Flock is installed there when it is not, and stays.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { NAMESPACE, POOL } from './flock/chart.ts';
+import { NAMESPACE, POOL, rigValues, THICK, THIN } from './flock/chart.ts';
 import { claim, items, pod, until, type ClaimOptions, type Space } from './flock/objects.ts';
 import { scenario } from './flock/scenario.ts';
 
@@ -19,9 +19,9 @@ describe('the chart', () => {
         flock.cluster.kubectl,
         'csinodes',
       );
-      return nodes.map(({ spec }) => spec.drivers?.find(({ name }) => name === 'csi.flock.dev')?.topologyKeys);
+      return nodes.map(({ spec }) => spec.drivers?.find(({ name }) => name === 'csi.flock.dev')?.topologyKeys.toSorted());
     };
-    const keys = ['csi.flock.dev/node', `pool.csi.flock.dev/${POOL}`];
+    const keys = ['csi.flock.dev/node', ...[THICK, POOL, THIN].map((pool) => `pool.csi.flock.dev/${pool}`)];
     await until([keys, keys, keys], seen);
   });
 
@@ -30,7 +30,7 @@ describe('the chart', () => {
       (await items<{ capacity?: string }>(flock.cluster.kubectl, 'csistoragecapacities', '-n', NAMESPACE)).filter(
         ({ capacity }) => capacity !== '0',
       ).length;
-    await until(15, seen);
+    await until(rigValues().storageClasses.length * 3, seen);
   });
 });
 
@@ -69,20 +69,8 @@ describe('a claim', () => {
   });
 
   it('grows while its pod writes', async () => {
-    for (const [name, size] of [
-      ['ext4', '256Mi'],
-      ['xfs', '640Mi'],
-      ['block', '128Mi'],
-    ] as const) {
-      const patch = { spec: { resources: { requests: { storage: size } } } };
-      await own.ok('patch', `pvc/${name}`, '--type=merge', '-p', JSON.stringify(patch));
-    }
-    for (const [name, size] of [
-      ['ext4', '256Mi'],
-      ['xfs', '640Mi'],
-      ['block', '128Mi'],
-    ] as const)
-      await until(size, () => own.get(`pvc/${name}`, '.status.capacity.storage'));
+    const sizes = { ext4: '256Mi', xfs: '640Mi', block: '128Mi' };
+    await Promise.all(Object.entries(sizes).map(([name, size]) => own.grow(name, size)));
     await until(true, async () => Number(await own.inPod('ext4', "df -k /data | tail -n 1 | awk '{print $2}'")) > 200_000);
     await until(true, async () => Number(await own.inPod('xfs', "df -k /data | tail -n 1 | awk '{print $2}'")) > 500_000);
     assert.equal((await own.get('pod/ext4', '.status.containerStatuses[0].restartCount')).trim(), '0');

@@ -1,7 +1,7 @@
 // Volumes that follow their pods, ordered by the scheduler alone: a pod on another node is the order to move. Needs a cluster as csi.test.ts.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { claim, items, pod, podSpec, until, type Space } from './flock/objects.ts';
+import { application, claim, items, pod, until, type Space } from './flock/objects.ts';
 import { scenario } from './flock/scenario.ts';
 
 const flock = scenario();
@@ -17,31 +17,13 @@ const movesOf = async (volume: string): Promise<string[]> =>
     .filter(({ spec }) => spec.volume === volume)
     .map(({ spec, status }) => `to ${spec.target}: ${status?.phase ?? 'Pending'}`);
 
-/** One pod of a Deployment on a node, as its application sees it: it writes down where it starts, and 30 MB that it can prove. */
-function application(name: string, node: string, claims: readonly string[]): object {
-  const script = `echo $HOSTNAME >> /data/starts; [ -f /data/sum ] || { head -c 30000000 /dev/urandom > /data/big; md5sum /data/big > /data/sum; sync; }; touch /tmp/ready`;
-  const spec = podSpec(name, { claims, node, script }) as { containers: object[] };
-  const [container] = spec.containers;
-  spec.containers = [{ ...container, readinessProbe: { exec: { command: ['test', '-e', '/tmp/ready'] }, periodSeconds: 1 } }];
-  const template = { metadata: { labels: { app: name } }, spec };
-  return {
-    apiVersion: 'apps/v1',
-    kind: 'Deployment',
-    metadata: { name },
-    spec: { replicas: 1, strategy: { type: 'Recreate' }, selector: { matchLabels: { app: name } }, template },
-  };
-}
-
 describe('a volume that follows its application', () => {
   let own: Space;
   before(async () => {
     own = await flock.space('moving');
-    await own.apply(claim('app', { size: '200Mi', storageClass: 'flock-moving' }), application('app', 'node-1', ['app']));
-    await available('app');
+    await own.apply(claim('app', { size: '200Mi', storageClass: 'flock-moving' }), application('app', 'node-1'));
+    await own.available('app');
   });
-
-  const available = (name: string): Promise<void> => until('1', () => own.get(`deployment/${name}`, '.status.availableReplicas'));
-  const inApp = (script: string): Promise<string> => own.ok('exec', 'deployment/app', '--', 'sh', '-c', script);
 
   it('may be on any node with its pool', async () => {
     const volume = await own.volumeOf('app');
@@ -56,21 +38,17 @@ describe('a volume that follows its application', () => {
   });
 
   it('is where its next pod is, with every byte', async () => {
-    await own.apply(application('app', 'node-2', ['app']));
-    await until(
-      'node-2',
-      async () => (await items<{ spec: { nodeName?: string } }>(flock.cluster.kubectl, 'pods', '-n', own.name))[0]?.spec.nodeName ?? '',
-    );
-    await until('1', () => own.get('deployment/app', '.status.updatedReplicas'));
-    await available('app');
-    assert.match(await inApp('cd / && md5sum -c /data/sum'), /OK/u);
-    assert.equal((await inApp('wc -l < /data/starts')).trim(), '2');
+    await own.apply(application('app', 'node-2'));
+    await own.available('app');
+    assert.equal(await own.get('pods', '.items[*].spec.nodeName'), 'node-2');
+    assert.match(await own.inApplication('app', 'cd / && md5sum -c /data/sum'), /OK/u);
+    assert.equal((await own.inApplication('app', 'wc -l < /data/starts')).trim(), '2');
     assert.match((await movesOf(await own.volumeOf('app'))).join(), /to node-2: (Retaining|Done)/u);
   });
 
   it('stays where it is when the pod that it was to follow goes away', async () => {
-    await own.apply(claim('slow', { size: '200Mi', storageClass: 'flock-slow' }), application('slow', 'node-2', ['slow']));
-    await available('slow');
+    await own.apply(claim('slow', { size: '200Mi', storageClass: 'flock-slow' }), application('slow', 'node-2'));
+    await own.available('slow');
     const volume = await own.volumeOf('slow');
     await own.ok('delete', 'deployment', 'slow');
     await own.apply(pod('elsewhere', { claims: ['slow'], node: 'node-3' }));
@@ -78,9 +56,9 @@ describe('a volume that follows its application', () => {
     await own.ok('delete', 'pod', 'elsewhere', '--wait=false');
     await until(['to node-3: Cancelled'], () => movesOf(volume));
     assert.equal(await flock.cluster.kubectl.ok(['get', 'volumes.flock.dev', volume, '-o', 'jsonpath={.spec.node}']), 'node-2');
-    await own.apply(application('slow', 'node-2', ['slow']));
-    await available('slow');
-    assert.match(await own.ok('exec', 'deployment/slow', '--', 'sh', '-c', 'cd / && md5sum -c /data/sum'), /OK/u);
+    await own.apply(application('slow', 'node-2'));
+    await own.available('slow');
+    assert.match(await own.inApplication('slow', 'cd / && md5sum -c /data/sum'), /OK/u);
   });
 });
 

@@ -20,6 +20,11 @@ const SCENARIOS: readonly Scenario[] = [
   { name: 'lvm', about: 'volumes on real LVM, thick and thin: made, grown, moved between nodes, deleted', core: true },
   { name: 'lvm-pools', about: 'every promise of a pool on real LVM; agents killed while they make points', core: false },
   { name: 'chart', about: 'the chart: linted, rendered, judged by the API server', core: true },
+  {
+    name: 'volume-groups',
+    about: "Flock by the README's lines from a volume group to a default class; claims on thick and thin LVM",
+    core: true,
+  },
   { name: 'csi', about: 'Flock by its chart: claims in pods that write, growing, deleting', core: true },
   { name: 'rights', about: 'what an agent may write: its own node and nothing else', core: true },
   { name: 'moving', about: 'volumes that follow their pods to other nodes', core: true },
@@ -48,7 +53,7 @@ function chosen(only: readonly string[], all: boolean): Scenario[] {
 }
 
 function list(): void {
-  for (const { name: scenario, about, core } of SCENARIOS) say(`${scenario.padEnd(12)} ${core ? '     ' : '--all'} ${about}`);
+  for (const { name: scenario, about, core } of SCENARIOS) say(`${scenario.padEnd(14)} ${core ? '     ' : '--all'} ${about}`);
 }
 
 /** The scenario's test file, inside the cluster's network: it reaches the API server, pods and Services by their addresses. */

@@ -1,6 +1,7 @@
 // Flock's chart, installed on a cluster as a person does it: images, pools on the nodes' disks, helm. Must not know a scenario.
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { parse } from 'yaml';
 import { run } from '../../src/host/run.ts';
 import { surroundings, type Cluster } from '../rig/cluster.ts';
 import type { RigNode } from '../rig/node.ts';
@@ -8,9 +9,15 @@ import { until } from './objects.ts';
 import { FLOCK_IMAGE, loadFlock, loadSidecars, sidecarImage, SIDECARS } from './images.ts';
 
 export const NAMESPACE = 'flock-system';
-export const CHART = resolve(import.meta.dirname, '../../charts/flock');
+const CHECKOUT = resolve(import.meta.dirname, '../..');
+export const CHART = join(CHECKOUT, 'charts/flock');
 export const POOL = 'local';
 const POOL_PATH = '/srv/flock/local';
+/** Of LVM: the thick one is the documented one. */
+export const THICK = 'data';
+export const THIN = 'thin';
+const VOLUME_GROUP = 'data';
+const THIN_POOL = 'pool0';
 
 /** On a node. */
 export const AGENT_CRASH = '/var/lib/flock/agent/crash';
@@ -19,26 +26,53 @@ export const CONTROLLER_CRASH = '/run/csi/crash';
 
 export interface Values {
   image?: { tag?: string; [name: string]: unknown };
+  pools?: object[];
+  storageClasses?: object[];
   [name: string]: unknown;
 }
 
+const CLASSES = [
+  { name: 'flock', pool: POOL, default: true },
+  { name: 'flock-moving', pool: POOL, parameters: { dataMigrationMode: 'VolumeTransfer', retainSource: '10s' } },
+  { name: 'flock-slow', pool: POOL, parameters: { dataMigrationMode: 'VolumeTransfer', transferBandwidth: '1Mi' } },
+  { name: 'flock-now', pool: POOL, volumeBindingMode: 'Immediate' },
+  { name: 'flock-data', pool: THICK, parameters: { dataMigrationMode: 'VolumeTransfer' } },
+  { name: 'flock-thin', pool: THIN, parameters: { dataMigrationMode: 'VolumeTransfer', retainSource: '10s' } },
+  { name: 'flock-xfs', pool: POOL, parameters: { 'csi.storage.k8s.io/fstype': 'xfs' } },
+];
+
 /** What differs from the chart's own values on the rig. */
-export const rigValues = (more: Values = {}): Values => ({
-  pools: [{ name: POOL, type: 'image', path: POOL_PATH }],
-  storageClasses: [
-    { name: 'flock', pool: POOL, default: true },
-    { name: 'flock-moving', pool: POOL, parameters: { dataMigrationMode: 'VolumeTransfer', retainSource: '10s' } },
-    { name: 'flock-slow', pool: POOL, parameters: { dataMigrationMode: 'VolumeTransfer', transferBandwidth: '1Mi' } },
-    { name: 'flock-now', pool: POOL, volumeBindingMode: 'Immediate' },
-    { name: 'flock-xfs', pool: POOL, parameters: { 'csi.storage.k8s.io/fstype': 'xfs' } },
+export const rigValues = (more: Values = {}): Values & Required<Pick<Values, 'storageClasses'>> => ({
+  storageClasses: CLASSES,
+  pools: [
+    { name: POOL, type: 'image', path: POOL_PATH },
+    { name: THICK, type: 'lvm', volumeGroup: VOLUME_GROUP },
+    { name: THIN, type: 'lvm-thin', volumeGroup: VOLUME_GROUP, thinPool: THIN_POOL, tools: 'image' },
   ],
   // Scenarios write into these where a process is to die.
   agent: { env: [{ name: 'FLOCK_CRASH_FILE', value: AGENT_CRASH }] },
   controller: { env: [{ name: 'FLOCK_CRASH_FILE', value: CONTROLLER_CRASH }] },
-  sidecars: Object.fromEntries(SIDECARS.map((sidecar) => [sidecar, { image: sidecarImage(sidecar) }])),
   ...more,
-  image: { ...FLOCK_IMAGE, pullPolicy: 'Never', ...more.image },
+  ...imagesOf(more),
 });
+
+/** Nodes have no registry: images are called as they were loaded. */
+const imagesOf = ({ image }: Values): Values => ({
+  sidecars: Object.fromEntries(SIDECARS.map((sidecar) => [sidecar, { image: sidecarImage(sidecar) }])),
+  image: { ...image, ...FLOCK_IMAGE, pullPolicy: 'Never', ...(image?.tag === undefined ? {} : { tag: image.tag }) },
+});
+
+/** The values that a document shows to a person, as they stand there: its one block of YAML that names an image. */
+export async function documentedValues(document: string): Promise<Values> {
+  const text = await readFile(join(CHECKOUT, document), 'utf8');
+  const blocks = [...text.matchAll(/^```yaml\n(?<yaml>image:.*?)^```$/gmsu)];
+  const [yaml, ...more] = blocks.map(({ groups }) => groups?.['yaml'] ?? '');
+  if (yaml === undefined || more.length > 0) throw new Error(`${document} shows values ${blocks.length} times, and is to show them once`);
+  return parse(yaml) as Values;
+}
+
+/** With the images of this checkout in place of those that it names. */
+export const onRig = (values: Values): Values => ({ ...values, ...imagesOf({ image: { tag: FLOCK_IMAGE.tag } }) });
 
 /** helm's words, as the cluster's administrator. */
 export async function helm(cluster: Cluster, ...words: string[]): Promise<string> {
@@ -57,20 +91,21 @@ export async function install(cluster: Cluster, values: Values = rigValues()): P
     await until(true, async () => (await cluster.kubectl.answer(['-n', NAMESPACE, 'rollout', 'status', part, '--timeout=25s'])).code === 0);
 }
 
-/** An XFS with reflinks on the node's first disk, which is there again after every boot. */
-const layPool = (node: RigNode): Promise<string> =>
+/** An XFS with reflinks on the node's first disk, which is there again after every boot; a volume group with a thin pool on the second. */
+const layPools = (node: RigNode): Promise<string> =>
   node.ok(`set -e
     blkid /dev/ubdb >/dev/null || mkfs.xfs -q /dev/ubdb
     mkdir -p ${POOL_PATH}
     grep -q ubdb /etc/fstab || echo '/dev/ubdb ${POOL_PATH} xfs defaults 0 0' >>/etc/fstab
-    mountpoint -q ${POOL_PATH} || mount ${POOL_PATH}`);
+    mountpoint -q ${POOL_PATH} || mount ${POOL_PATH}
+    vgs ${VOLUME_GROUP} >/dev/null 2>&1 || vgcreate -qy ${VOLUME_GROUP} /dev/ubdc
+    lvs ${VOLUME_GROUP}/${THIN_POOL} >/dev/null 2>&1 || lvcreate -qy -L 1500m -T ${VOLUME_GROUP}/${THIN_POOL}`);
 
-/** All of it, on a cluster that has none. */
-export async function installAll(cluster: Cluster): Promise<void> {
+/** All that an installation needs: images and disks. */
+export async function prepare(cluster: Cluster): Promise<void> {
   await loadSidecars(cluster);
   await loadFlock(cluster);
-  for (const node of cluster.nodes) await layPool(node);
-  await install(cluster);
+  for (const node of cluster.nodes) await layPools(node);
 }
 
 /** The release is there and was installed to its end. */

@@ -59,6 +59,21 @@ export function podSpec(name: string, { claims = [name], block = false, node, sc
   };
 }
 
+/** One pod of a Deployment on a node, as its application sees it: it writes down where it starts, and 30 MB that it can prove. */
+export function application(name: string, node: string, claims: readonly string[] = [name]): object {
+  const script = `echo $HOSTNAME >> /data/starts; [ -f /data/sum ] || { head -c 30000000 /dev/urandom > /data/big; md5sum /data/big > /data/sum; sync; }; touch /tmp/ready`;
+  const spec = podSpec(name, { claims, node, script }) as { containers: object[] };
+  const [container] = spec.containers;
+  spec.containers = [{ ...container, readinessProbe: { exec: { command: ['test', '-e', '/tmp/ready'] }, periodSeconds: 1 } }];
+  const template = { metadata: { labels: { app: name } }, spec };
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { name },
+    spec: { replicas: 1, strategy: { type: 'Recreate' }, selector: { matchLabels: { app: name } }, template },
+  };
+}
+
 const LONGEST = 400_000;
 
 /** Waits until `seen` answers what is wanted. */
@@ -130,6 +145,30 @@ export class Space {
   /** In a pod, by sh. */
   inPod(name: string, script: string): Promise<string> {
     return this.ok('exec', name, '--', 'sh', '-c', script);
+  }
+
+  /** Waits until the one pod of a Deployment, as it is ordered now, is Ready. */
+  async available(name: string): Promise<void> {
+    const ordered = await this.get(`deployment/${name}`, '.metadata.generation');
+    const path = '{.status.observedGeneration} {.status.updatedReplicas} {.status.replicas} {.status.availableReplicas}';
+    await until(`${ordered} 1 1 1`, () => this.ok('get', `deployment/${name}`, '-o', `jsonpath=${path}`));
+  }
+
+  /** In the pod of a Deployment, by sh. */
+  inApplication(name: string, script: string): Promise<string> {
+    return this.ok('exec', `deployment/${name}`, '--', 'sh', '-c', script);
+  }
+
+  /** Orders a larger size, and waits until the claim has it. */
+  async grow(claimName: string, size: string): Promise<void> {
+    await this.ok(
+      'patch',
+      `pvc/${claimName}`,
+      '--type=merge',
+      '-p',
+      JSON.stringify({ spec: { resources: { requests: { storage: size } } } }),
+    );
+    await until(size, () => this.get(`pvc/${claimName}`, '.status.capacity.storage'));
   }
 
   async gone(...resources: string[]): Promise<void> {

@@ -2,7 +2,7 @@
 import { after, before } from 'node:test';
 import { openCluster, type Cluster } from '../rig/cluster.ts';
 import type { RigNode } from '../rig/node.ts';
-import { installAll, isInstalled, NAMESPACE, POOL } from './chart.ts';
+import { install, isInstalled, NAMESPACE, POOL, prepare, rigValues, type Values } from './chart.ts';
 import { items, Space, until } from './objects.ts';
 
 export interface Scenario {
@@ -10,8 +10,8 @@ export interface Scenario {
   /** A namespace that is there until the scenario's end. */
   space(name: string): Promise<Space>;
   node(name: string): RigNode;
-  /** Bytes booked in the pool of every node. */
-  readonly booked: () => Promise<{ [node: string]: string }>;
+  /** Bytes booked in a pool of every node. */
+  readonly booked: (pool?: string) => Promise<{ [node: string]: string }>;
   /** Names of the pods of a part of Flock; on one node, if one is named. */
   parts(component: 'agent' | 'controller', node?: string): Promise<string[]>;
 }
@@ -26,8 +26,8 @@ interface Pod {
   spec: { nodeName: string };
 }
 
-/** For a test file: Flock is installed when it is not, and stays; the namespaces go after all tests. */
-export function scenario(): Scenario {
+/** For a test file: Flock is installed when it is not, with the values given, and stays; the namespaces go after all tests. */
+export function scenario(first: Values = rigValues()): Scenario {
   let opened: Cluster | null = null;
   const spaces: Space[] = [];
   const cluster = (): Cluster => {
@@ -36,7 +36,9 @@ export function scenario(): Scenario {
   };
   before(async () => {
     opened = await openCluster(process.env['FLOCK_RIG'] ?? 'e2e');
-    if (!(await isInstalled(opened))) await installAll(opened);
+    if (await isInstalled(opened)) return;
+    await prepare(opened);
+    await install(opened, first);
   });
   after(async () => {
     await Promise.all(spaces.map((space) => space.end()));
@@ -56,9 +58,9 @@ export function scenario(): Scenario {
       if (!found) throw new Error(`there is no node ${name}`);
       return found;
     },
-    booked: async () => {
+    booked: async (pool = POOL) => {
       const nodes = await items<StorageNode>(cluster().kubectl, 'storagenodes');
-      return Object.fromEntries(nodes.map(({ metadata, status }) => [metadata.name, status?.pools?.[POOL]?.booked ?? 'unknown']));
+      return Object.fromEntries(nodes.map(({ metadata, status }) => [metadata.name, status?.pools?.[pool]?.booked ?? 'unknown']));
     },
     parts: async (component, node) => {
       const label = `app.kubernetes.io/component=${component}`;

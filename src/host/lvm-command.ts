@@ -3,6 +3,7 @@
 // end but never killed. One that does not end stops the work on its own volume group only. Knows no command by name.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, open, readFile, rm, rmdir, type FileHandle } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -116,6 +117,8 @@ export class LvmCommands {
 /** The namespaces of the machine's first process but for its cgroup and pids: its programs, its configuration, its devices. */
 const INTO_MACHINE = ['nsenter', '--target', '1', '--mount', '--uts', '--ipc', '--net', '--'];
 
+const MACHINE_UDEV = '/proc/1/root/run/udev/control';
+
 function environment(tools: Tools): NodeJS.ProcessEnv {
   const always = {
     ...process.env,
@@ -123,8 +126,10 @@ function environment(tools: Tools): NodeJS.ProcessEnv {
     LVM_SUPPRESS_FD_WARNINGS: '1',
     PATH: `${process.env['PATH'] ?? ''}:/usr/sbin:/sbin:/usr/bin:/bin`,
   };
-  // A container has no udev to wait for: device-mapper makes its own device files there.
-  return tools === 'host' ? always : { ...always, DM_DISABLE_UDEV: '1' };
+  // A container has no udev to wait for: device-mapper makes its own device files there. The machine's own udev makes them where it runs,
+  // whatever the container that this process is in says of itself.
+  const hasUdev = tools === 'host' && existsSync(MACHINE_UDEV);
+  return hasUdev ? { ...always, DM_DISABLE_UDEV: undefined } : { ...always, DM_DISABLE_UDEV: '1' };
 }
 
 const late = async (ms: number): Promise<'late'> =>

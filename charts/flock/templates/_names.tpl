@@ -27,6 +27,22 @@ flock-system
 {{- without ($folders | uniq | sortAlpha) .Values.stateDir | toJson -}}
 {{- end }}
 
+{{/* As the agent reads them. Whose LVM is called is said here: a node's own knows its configuration and its udev. */}}
+{{- define "flock.pools" -}}
+{{- $pools := list -}}
+{{- range .Values.pools -}}
+{{- $pool := deepCopy . -}}
+{{- if hasPrefix "lvm" .type -}}{{- $pool = merge $pool (dict "tools" "host") -}}{{- end -}}
+{{- $pools = append $pools $pool -}}
+{{- end -}}
+{{- $pools | toYaml -}}
+{{- end }}
+
+{{/* Not empty when a pool is worked by the LVM in the image: it shares locks, state and configuration with the node's. */}}
+{{- define "flock.imageLvm" -}}
+{{- range .Values.pools -}}{{- if eq (.tools | default "host") "image" -}}yes{{- end -}}{{- end -}}
+{{- end }}
+
 {{- define "flock.confined" -}}
 securityContext:
   allowPrivilegeEscalation: false
