@@ -6,8 +6,9 @@
 //   -- --from N        begins with that seed instead of one that the time gives
 //   -- --until-failure ends at the first history that breaks a rule, and counts no crash points
 //   -- --histories N   plays so many instead, however long it takes
+//   -- --seeds N,N     plays these
 //   -- --workers N     so many at once
-//   -- --mutations     breaks the code on purpose, and shows that the simulation sees it (scripts/mutations); words choose by name
+//   -- --mutations     breaks the code on purpose, and shows that it is seen (scripts/mutations); words choose by name
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
@@ -31,6 +32,7 @@ const { values, positionals } = parseArgs({
     seconds: { type: 'string', default: '90' },
     from: { type: 'string' },
     histories: { type: 'string' },
+    seeds: { type: 'string' },
     workers: { type: 'string' },
     'until-failure': { type: 'boolean', default: false },
     mutations: { type: 'boolean', default: false },
@@ -38,6 +40,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
 });
 
+const WORKERS = Number(values.workers ?? availableParallelism());
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 
 function told({ seed, breach, steps, events, lasted, digest }: Outcome): string {
@@ -71,26 +74,31 @@ class Run {
   readonly tally: Tally = { histories: 0, failed: 0, steps: 0, events: 0, lasted: 0, hit: new Map(), moves: new Map() };
   readonly #until: number;
   readonly #first: number;
-  #next: number;
+  /** Those to play, where they are chosen. */
+  readonly #chosen: readonly number[] | null;
+  #begun = 0;
   #over = false;
 
-  constructor(first: number, milliseconds: number) {
-    this.#first = first;
-    this.#next = first;
+  constructor(which: { first: number; chosen: readonly number[] | null }, milliseconds: number) {
+    this.#first = which.first;
+    this.#chosen = which.chosen;
     this.#until = performance.now() + milliseconds;
   }
 
   get seeds(): string {
-    return `seeds ${this.#first} to ${this.#next - 1}`;
+    return this.#chosen ? `seeds ${this.#chosen.join(', ')}` : `seeds ${this.#first} to ${this.#first + this.#begun - 1}`;
+  }
+
+  #seed(): number {
+    this.#begun += 1;
+    return this.#chosen?.[this.#begun - 1] ?? this.#first + this.#begun - 1;
   }
 
   /** One thread, history after history; another in its place when it does not answer, and now and then. */
   async play(): Promise<void> {
     let worker = newWorker();
     for (let played = 1; !this.#over && this.#goesOn(); played += 1) {
-      const seed = this.#next;
-      this.#next += 1;
-      const outcome = await answerOf(worker, seed);
+      const outcome = await answerOf(worker, this.#seed());
       this.#count(outcome);
       if (outcome.digest !== '' && played % RENEWED !== 0) continue;
       await worker.terminate();
@@ -100,13 +108,14 @@ class Run {
   }
 
   #goesOn(): boolean {
-    if (values.histories !== undefined) return this.#next - this.#first < Number(values.histories);
+    if (this.#chosen) return this.#begun < this.#chosen.length;
+    if (values.histories !== undefined) return this.#begun < Number(values.histories);
     return performance.now() < this.#until || this.#lacks();
   }
 
   /** Too few histories were played to judge how often points were hit. */
   #lacks(): boolean {
-    if (values['until-failure'] || this.#next - this.#first >= ENOUGH) return false;
+    if (values['until-failure'] || this.#begun >= ENOUGH) return false;
     return CRASH_POINTS.some((point) => (this.tally.hit.get(point) ?? 0) < HITS);
   }
 
@@ -148,16 +157,16 @@ async function playMany(): Promise<boolean> {
   const milliseconds = values.minutes === undefined ? Number(values.seconds) * 1_000 : Number(values.minutes) * 60_000;
   const first = values.from === undefined ? Math.floor(Date.now() / 1_000) * 1_000 : Number(values.from);
   const began = performance.now();
-  const run = new Run(first, milliseconds);
-  const workers = Number(values.workers ?? availableParallelism());
-  await Promise.all(Array.from({ length: workers }, () => run.play()));
+  const chosen = values.seeds?.split(',').map(Number) ?? null;
+  const run = new Run({ first, chosen }, milliseconds);
+  await Promise.all(Array.from({ length: WORKERS }, () => run.play()));
   const { tally } = run;
   const seconds = ((performance.now() - began) / 1_000).toFixed(1);
   say(
     `${tally.histories} histories (${run.seeds}) in ${seconds} s: ${tally.steps} steps, ${tally.events} events, ${(tally.lasted / 3_600_000).toFixed(1)} h of virtual time`,
   );
   say(`moves: ${[...tally.moves].map(([phase, count]) => `${count} ${phase}`).join(', ')}`);
-  const rare = values['until-failure'] ? 0 : tellPoints(tally.hit);
+  const rare = values['until-failure'] || chosen ? 0 : tellPoints(tally.hit);
   say(`${tally.histories - tally.failed} passed, ${tally.failed + rare} failed`);
   return tally.failed + rare === 0 && tally.histories > 0;
 }
@@ -176,6 +185,6 @@ const sound =
   values.seed !== undefined
     ? await replay(Number(values.seed))
     : values.mutations
-      ? await checkMutations(positionals, Number(values.histories ?? ENOUGH), say)
+      ? await checkMutations({ words: positionals, enough: Number(values.histories ?? ENOUGH), workers: WORKERS }, say)
       : await playMany();
 process.exitCode = sound ? 0 : 1;

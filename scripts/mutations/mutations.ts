@@ -14,8 +14,14 @@ export interface Mutation {
   patches: Patch[];
   /** A history that is known to see it; else one after the other is played. */
   seed?: number;
-  /** The file of tests that has to see it, where the simulation cannot. */
-  test?: string;
+  /** What has to see it, where the simulation cannot. */
+  test?: Witness;
+}
+
+/** A test, by its file and a part of its name that no other has. */
+export interface Witness {
+  file: string;
+  name: string;
 }
 
 const COPIES = 'src/decide/copies.ts';
@@ -82,7 +88,7 @@ export const MUTATIONS: readonly Mutation[] = [
       { file: SERVED, search: '  if (epoch > (volume.spec.epoch ?? 0))\n', replace: '  if (epoch > (volume.spec.epoch ?? 0) + 1000)\n' },
       { file: SERVED, search: '  if (epoch !== volume.spec.epoch)\n', replace: '  if (epoch < (volume.spec.epoch ?? 0))\n' },
     ],
-    test: 'src/agent/node.test.ts',
+    test: { file: 'src/agent/node.test.ts', name: 'records that were rolled back activate nothing' },
   },
   {
     name: 'fence for a move of another epoch',
@@ -109,7 +115,6 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'await this.#ports.client.patch(Volumes, volume.metadata.name, { spec });',
       },
     ],
-    test: 'src/controller/crashes.test.ts',
   },
   {
     name: 'write a phase without a compare-and-swap',
@@ -121,13 +126,12 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'const patch = { metadata: { uid: move.metadata.uid }, status: changes };',
       },
     ],
-    test: 'src/controller/crashes.test.ts',
   },
   {
     name: 'remove the target of a cancelled move that may still commit',
     rule: NOT_DESTROYED,
     patches: [{ file: COPIES, search: 'return mayStillCommit(move, volume) ? null : discard(copy);', replace: 'return discard(copy);' }],
-    test: 'src/controller/crashes.test.ts',
+    test: { file: 'src/decide/copies.test.ts', name: 'rule 2: what the record names, or a late commit could name' },
   },
   {
     name: 'cancel a move that was committed',
@@ -140,7 +144,7 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'take a lost answer to a commit for a failure',
     rule: EXCLUDE,
     patches: [{ file: MOVES, search: "  if (isOurs(seen, volume)) return { step: 'phase', phase: 'Committed' };\n", replace: '' }],
-    test: 'src/decide/moves.test.ts',
+    test: { file: 'src/decide/moves.test.ts', name: 'a commit whose answer was lost is found by reading it back' },
   },
   {
     name: 'decide a removal on what a watch knows',
@@ -185,7 +189,7 @@ export const MUTATIONS: readonly Mutation[] = [
       },
       { file: MOVES, search: '  if (outgoing?.fencedEpoch === epoch) return', replace: '  if (outgoing?.fencedEpoch !== -1) return' },
     ],
-    test: 'src/decide/moves.test.ts',
+    test: { file: 'src/decide/moves.test.ts', name: 'Fencing: a fence of another epoch is none' },
   },
   {
     name: 'commit before the last delta is proven',
@@ -219,7 +223,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'false && move(world, step.move).status !== undefined;',
       },
     ],
-    test: 'src/controller/lifecycle.test.ts',
+    test: { file: 'src/controller/lifecycle.test.ts', name: 'a volume formatted after its move began keeps its bytes at the target' },
   },
   {
     name: 'make a copy anew that was made and is gone',
@@ -287,7 +291,6 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'known.moves();',
       },
     ],
-    test: 'src/controller/crashes.test.ts',
   },
   {
     name: 'wait at a deletion for a move that never began',
@@ -299,7 +302,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'seen.moves.find(isUnfinished);',
       },
     ],
-    test: 'src/decide/copies.test.ts',
+    test: { file: 'src/decide/copies.test.ts', name: 'deleted: a move that was never accepted is not waited for' },
   },
   {
     name: 'leave a source fenced after a cancel',
@@ -351,7 +354,6 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'finalizers }',
       },
     ],
-    test: 'src/simulation/simulation.test.ts',
   },
   {
     name: 'label a copy formatted before it is',
@@ -378,7 +380,6 @@ export const MUTATIONS: readonly Mutation[] = [
           "    try {\n      await this.#mountAt(found, device, wanted);\n      this.#ports.crash('publish:mounted');\n      await this.#publications.add(found.name, { ...wanted, volume: found.label.volume });\n",
       },
     ],
-    test: 'src/simulation/simulation.test.ts',
   },
   {
     name: 'report a fence that is on no label',
@@ -409,7 +410,6 @@ export const MUTATIONS: readonly Mutation[] = [
           "    this.#ports.crash('activate:labelled');\n    if (found.pool.points) await found.pool.freeze(found.name, commitPoint(moveUid));\n",
       },
     ],
-    test: 'src/simulation/simulation.test.ts',
   },
   {
     name: 'forget a copy before it is removed',
@@ -423,7 +423,6 @@ export const MUTATIONS: readonly Mutation[] = [
           "    await this.#forget(step.copy, world);\n    this.#ports.crash('remove:removed');\n    await found.pool.remove(found.name, volume(world).spec.wipe ?? 'none');\n    await this.#changed(found.pool.name);\n    await this.#proveAbsent(uid, found);\n",
       },
     ],
-    test: 'src/simulation/simulation.test.ts',
   },
   {
     name: 'activate a copy that its journal does not prove',
@@ -435,7 +434,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'if (proof !== undefined)',
       },
     ],
-    test: 'src/decide/copies.test.ts',
+    test: { file: 'src/decide/copies.test.ts', name: 'without a proof it is not served' },
   },
 
   // ---- what a simulation without bytes on disks, wires and people's strings cannot see -----------------------------------------------
@@ -449,7 +448,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: '  if (formatted && found) return checkFormatted(device, filesystem, found);\n',
       },
     ],
-    test: 'src/host/format.test.ts',
+    test: { file: 'src/host/format.test.ts', name: 'a blkid that finds nothing never leads to a format of what was formatted' },
   },
   {
     name: 'tell nobody of a step that failed',
@@ -461,7 +460,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: '        void tell;',
       },
     ],
-    test: 'src/simulation/simulation.test.ts',
+    test: { file: 'src/simulation/simulation.test.ts', name: 'what an agent cannot do is told of by an event' },
   },
   {
     name: 'round a size down',
@@ -473,7 +472,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'scaled / divisor',
       },
     ],
-    test: 'src/model/quantity.test.ts',
+    test: { file: 'src/model/quantity.test.ts', name: '0.1Ki is 103 bytes' },
   },
   {
     name: 'let any text be a name',
@@ -485,7 +484,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'if (text.length > longest && !expression.test(text))',
       },
     ],
-    test: 'src/agent/node.test.ts',
+    test: { file: 'src/agent/node.test.ts', name: 'X-03: a volume whose name is a path is no volume' },
   },
   {
     name: 'record progress before it is synced',
@@ -497,7 +496,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: "    crash('transfer.device.synced');\n    if (!journal) return;\n",
       },
     ],
-    test: 'src/transfer/progress.test.ts',
+    test: { file: 'src/transfer/progress.test.ts', name: 'what is recorded as written was synced before' },
   },
   {
     name: 'serve who shows no certificate of the cluster',
@@ -509,7 +508,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: '  if (!socket.authorized && !certificate)\n',
       },
     ],
-    test: 'src/transfer/refusals.test.ts',
+    test: { file: 'src/transfer/refusals.test.ts', name: 'a node with the certificate of another cluster is refused' },
   },
   {
     name: 'take a source for the one that was meant',
@@ -521,7 +520,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: '    if (found) return undefined;\n',
       },
     ],
-    test: 'src/transfer/refusals.test.ts',
+    test: { file: 'src/transfer/refusals.test.ts', name: 'a node of the cluster that is not the one the move names is refused by name' },
   },
   {
     name: 'serve a node that was removed',
@@ -533,7 +532,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: "  return record === undefined || uid === '';",
       },
     ],
-    test: 'src/cli/refusals.engine.test.ts',
+    test: { file: 'src/cli/refusals.engine.test.ts', name: 'only the node that the move names is served' },
   },
   {
     name: 'place a volume that has its place',
@@ -545,7 +544,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: '  if (volume.status?.copies === undefined || volume.spec.copy === undefined) return placing(seen);\n',
       },
     ],
-    test: 'src/decide/volumes.test.ts',
+    test: { file: 'src/decide/volumes.test.ts', name: 'Volume: placed, its copy is ordered' },
   },
   {
     name: 'mount a volume where it is not',
@@ -557,6 +556,6 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: "  if (volume.spec.node === '')\n    return {\n      reason: 'OtherNode',",
       },
     ],
-    test: 'src/decide/copies.test.ts',
+    test: { file: 'src/decide/copies.test.ts', name: 'G-02: before the commit the target cannot be used' },
   },
 ];

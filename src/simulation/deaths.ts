@@ -1,5 +1,6 @@
 // Where processes may die by name, where they are to, and how often they did; and where they are stunned. The list is complete: passing a point that it does not name
 // is an error, so that a new one cannot go without being tried. Knows no process.
+import { TRANSFER_CRASH_POINTS } from '../transfer/crash-points.ts';
 import type { Chance } from './chance.ts';
 
 const steps = (...names: string[]): string[] => names.flatMap((name) => [`before:${name}`, `after:${name}`]);
@@ -21,20 +22,7 @@ const AGENT = [
   'publish:formatted',
   'publish:mounted',
   'unpublish:unmounted',
-  'transfer.source.freeze',
-  'transfer.source.frozen',
-  'transfer.source.release',
-  'transfer.source.released',
-  'transfer.journal.made',
-  'transfer.plan.saved',
-  'transfer.round.begun',
-  'transfer.block.written',
-  'transfer.device.synced',
-  'transfer.progress.recorded',
-  'transfer.round.copied',
-  'transfer.round.compared',
-  'transfer.leaves.saved',
-  'transfer.round.completed',
+  ...TRANSFER_CRASH_POINTS.filter((point) => point !== 'transfer.scrub.repaired'),
 ].map((point) => `agent ${point}`);
 
 const CONTROLLER = [

@@ -29,7 +29,7 @@ export class People {
   #try(what: string, act: () => unknown): void {
     if (!this.#world.server.up) return;
     try {
-      act();
+      this.#world.rules.ordered(act);
       this.#world.note('people', what);
     } catch (error) {
       this.#world.note('people', `${what}: ${messageOf(error)}`);
@@ -83,8 +83,7 @@ export class People {
     this.#try(`deletes volume ${volume.metadata.name}`, () => this.#registry.delete(Volumes, volume.metadata.name));
   }
 
-  grow(): void {
-    const volume = this.#volume();
+  grow(volume = this.#volume()): void {
     const size = this.#world.chance.pick(LARGER);
     if (volume)
       this.#try(`grows ${volume.metadata.name} to ${size}`, () => this.#registry.patch(Volumes, volume.metadata.name, { spec: { size } }));
@@ -101,11 +100,11 @@ export class People {
     }
   }
 
-  order(volume = this.#volume()?.metadata.name, target = this.#elsewhere(volume)): void {
+  order(volume = this.#volume()?.metadata.name, target = this.#elsewhere(volume), first = 'm'): void {
     if (volume === undefined) return;
     const { chance } = this.#world;
     this.#made += 1;
-    const name = `m${this.#made}`;
+    const name = `${first}${this.#made}`;
     const policy = chance.pick(['Wait', 'CutOver', 'Abort'] as const) ?? 'Wait';
     const spec: MoveSpec = { volume, target, ...(chance.happens(0.3) ? { stallPolicy: policy } : {}) };
     this.#try(`orders move ${name} of ${volume} to ${target}`, () =>
@@ -113,13 +112,22 @@ export class People {
     );
   }
 
+  /** Two people at once, and the second one's move has the first name: it goes first, unless the other has begun. */
+  orderTwice(): void {
+    const volume = this.#volume()?.metadata.name;
+    this.order(volume);
+    this.#world.time.after(this.#world.chance.between(3, 40), () => this.order(volume, this.#elsewhere(volume), 'a'));
+  }
+
   cancel(move = this.#move(true)): void {
     if (move) this.#try(`cancels ${move.metadata.name}`, () => this.#registry.patch(Moves, move.metadata.name, { spec: { cancel: true } }));
   }
 
-  /** One that is about to commit. */
-  cancelLast(): void {
-    this.cancel(this.#world.chance.pick(this.#world.moves().filter(({ status }) => status?.phase === 'Verifying')));
+  /** One that is about to commit; or its volume is to be larger. */
+  disturbLast(): void {
+    const move = this.#world.chance.pick(this.#world.moves().filter(({ status }) => status?.phase === 'Verifying'));
+    if (this.#world.chance.happens(0.7)) return this.cancel(move);
+    this.grow(this.#world.volumes().find(({ metadata }) => metadata.name === move?.spec.volume) ?? null);
   }
 
   deleteMove(): void {

@@ -23,6 +23,24 @@ export const SKEW = 20_000;
 const UNBEGUN = new Set<MovePhase>(['Pending', 'Published', 'Retaining', 'Done', 'Cancelled', 'Failed']);
 const ROLLED_BACK = new Set<MovePhase>(['Cancelled', 'Failed']);
 const CARRIED_OUT = new Set<MovePhase>(['Retaining', 'Done', 'Published']);
+/** What may come after what, besides a cancel before the commit (docs/moves.md). */
+const FOLLOWS: { [P in MovePhase]: readonly MovePhase[] } = {
+  Pending: ['Reserving', 'Cancelled', 'Failed'],
+  Reserving: ['Syncing', 'Fencing', 'Cancelling'],
+  Syncing: ['ReadyToCutOver', 'Fencing', 'Cancelling', 'Committed'],
+  ReadyToCutOver: ['Fencing', 'Cancelling', 'Committed'],
+  Fencing: ['Syncing', 'ReadyToCutOver', 'FinalDelta', 'Cancelling', 'Committed'],
+  FinalDelta: ['Syncing', 'Verifying', 'Cancelling', 'Committed'],
+  Verifying: ['Syncing', 'Cancelling', 'Committed'],
+  Committed: ['Activating'],
+  Activating: ['Published', 'Retaining'],
+  Published: ['Retaining'],
+  Retaining: ['Done'],
+  Cancelling: ['Cancelled', 'Failed', 'Committed'],
+  Done: [],
+  Cancelled: [],
+  Failed: [],
+};
 
 interface OnDisk {
   node: string;
@@ -37,6 +55,10 @@ export class Rules {
   readonly writes = new Map<string, number>();
   /** How moves (by UID) ended. */
   readonly ended = new Map<string, string>();
+  /** Where moves (by UID) were last seen. */
+  #progress = new Map<string, { phase: MovePhase; round: number }>();
+  /** A person writes. */
+  #ordering = false;
   #disksTouched = true;
   #rolledBackAt = 0;
   #copies = new Map<string, OnDisk>();
@@ -56,6 +78,16 @@ export class Rules {
 
   // ---- records -----------------------------------------------------------------------------------------------------------------
 
+  /** What is written within it is what a person asks for. */
+  ordered(act: () => unknown): void {
+    this.#ordering = true;
+    try {
+      act();
+    } finally {
+      this.#ordering = false;
+    }
+  }
+
   wrote(kind: string, { type, object }: Seen): void {
     this.writes.set(kind, (this.writes.get(kind) ?? 0) + 1);
     if (kind === 'Volume') this.#volume(type, object as unknown as Stored<Volume>);
@@ -67,10 +99,17 @@ export class Rules {
     const truth = this.truths.get(uid) ?? newTruth(volume);
     this.truths.set(uid, truth);
     if (deletionTimestamp !== undefined) this.#deleting(truth);
+    this.#checkAsked(truth, volume.spec.size);
     for (const [copy, { created }] of Object.entries(volume.status?.copies ?? {})) if (created) truth.reported.add(copy);
     if (type === 'DELETED') return this.#deleted(truth);
     const next = placedOf(volume);
     if (next) this.#placed(truth, next, volume);
+  }
+
+  #checkAsked(truth: VolumeTruth, size: string): void {
+    if (size !== truth.size && !this.#ordering)
+      this.break('rule 3, nothing is written over unseen', `the size of ${truth.name} was ${truth.size}, and nobody asked for ${size}`);
+    truth.size = size;
   }
 
   #deleting(truth: VolumeTruth): void {
@@ -124,8 +163,10 @@ export class Rules {
       // What was removed at its deletion does not come back with its record.
       if (truth.deleting && truth.placed && !this.#find(truth, truth.placed)) truth.lost = true;
       truth.deleting = record?.metadata.deletionTimestamp !== undefined;
+      truth.size = record?.spec.size ?? truth.size;
       this.#rolledBack(truth, record ? placedOf(record) : null);
     }
+    this.#progress.clear();
     this.#rolledBackAt = this.#parts.time.now;
     this.touched();
   }
@@ -178,10 +219,19 @@ export class Rules {
   #move({ metadata, status }: Stored<Move>): void {
     const truth = this.truths.get(status?.volumeUid ?? '');
     const phase = status?.phase ?? 'Pending';
+    this.#checkProgress(metadata, phase, status?.round ?? -1);
     if (phase === 'Done' || ROLLED_BACK.has(phase)) this.ended.set(metadata.uid, phase);
     if (!truth || truth.rewritten || truth.lost) return;
     this.#checkOnlyMove(truth, metadata.name, phase);
     this.#checkEnding(truth, metadata.name, phase);
+  }
+
+  #checkProgress({ uid, name }: Stored<Move>['metadata'], phase: MovePhase, round: number): void {
+    const before = this.#progress.get(uid) ?? { phase, round };
+    this.#progress.set(uid, { phase, round });
+    if (phase !== before.phase && !FOLLOWS[before.phase].includes(phase))
+      this.break('rule 3, nothing is written over unseen', `${name} was ${before.phase}, and is ${phase}`);
+    if (round < before.round) this.break('rule 3, nothing is written over unseen', `${name} was in round ${before.round}, and is in ${round}`);
   }
 
   #checkOnlyMove(truth: VolumeTruth, name: string, phase: MovePhase): void {

@@ -38,6 +38,7 @@ function actsOf(people: People, misfortune: Misfortune, temper: Temper): Act[] {
     act('delete', 1.5, () => people.delete()),
     act('grow', 1.5, () => people.grow()),
     act('order', 9, () => people.order()),
+    act('order twice', 1, () => people.orderTwice()),
     act('cancel', 2, () => people.cancel()),
     act('delete move', 2.5, () => people.deleteMove()),
     act('drain', 0.7, () => people.drain()),
@@ -115,8 +116,8 @@ async function history(seed: number, world: World): Promise<Outcome> {
   const acts = actsOf(people, misfortune, temperOf(world));
   // Long enough for another to lead, while the first one's order is still in his pocket.
   world.onStun = (point) => {
-    if (point === 'commit:before' && world.chance.happens(0.7))
-      world.time.after(world.chance.between(3_000, 18_000), () => people.cancelLast());
+    if (point === 'commit:before' && world.chance.happens(0.9))
+      world.time.after(world.chance.between(3_000, 18_000), () => people.disturbLast());
   };
   const steps = STEPS.least + world.chance.below(STEPS.most - STEPS.least);
   let step = 0;

@@ -20,6 +20,8 @@ export interface Superseded {
 export interface VolumeTruth {
   uid: string;
   name: string;
+  /** As somebody asked for last. */
+  size: string;
   placed: Placed | null;
   /** When that was written. */
   placedAt: number;
@@ -50,9 +52,10 @@ export interface VolumeTruth {
   rewritten: boolean;
 }
 
-export const newTruth = ({ metadata }: Stored<Volume>): VolumeTruth => ({
+export const newTruth = ({ metadata, spec }: Stored<Volume>): VolumeTruth => ({
   uid: metadata.uid,
   name: metadata.name,
+  size: spec.size,
   placed: null,
   placedAt: 0,
   epochs: new Map(),
