@@ -3,6 +3,7 @@
 import { status } from '@grpc/grpc-js';
 import { copiesOf, isDeleting } from '../decide/observed.ts';
 import { isReason } from '../model/errors.ts';
+import type { Stored } from '../model/meta.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
 import { accessOf, commonAccess, whyNotUsed } from './access.ts';
 import { Attaching, type AttachPorts } from './attach.ts';
@@ -18,13 +19,14 @@ import {
   type ValidateVolumeCapabilitiesRequest,
   type ValidateVolumeCapabilitiesResponse,
 } from './generated/csi.ts';
-import { nodeIdOf, volumeIdOf, volumeNameFor } from './ids.ts';
+import { nodeIdOf, snapshotIdOf, snapshotNameFor, volumeIdOf, volumeNameFor } from './ids.ts';
 import { entryOf, listVolumes } from './list-volumes.ts';
 import { parametersOf } from './parameters.ts';
 import { existing } from './records.ts';
 import type { Service } from './socket.ts';
 import { implementation, type Methods } from './unary.ts';
-import type { VolumeWaits } from './waiting.ts';
+import { SnapshotMaker } from './snapshots.ts';
+import type { SnapshotWaits, VolumeWaits } from './waiting.ts';
 
 const CAPABILITIES: readonly Capability[] = [
   Capability.CREATE_DELETE_VOLUME,
@@ -32,13 +34,22 @@ const CAPABILITIES: readonly Capability[] = [
   Capability.LIST_VOLUMES,
   Capability.LIST_VOLUMES_PUBLISHED_NODES,
   Capability.GET_CAPACITY,
+  Capability.CREATE_DELETE_SNAPSHOT,
+  Capability.LIST_SNAPSHOTS,
+  Capability.GET_SNAPSHOT,
+  Capability.CLONE_VOLUME,
   Capability.EXPAND_VOLUME,
   Capability.GET_VOLUME,
   Capability.VOLUME_CONDITION,
   Capability.SINGLE_NODE_MULTI_WRITER,
 ];
 
-export function controllerService(ports: AttachPorts, waits: VolumeWaits): Service {
+interface Waiting {
+  volumes: VolumeWaits;
+  snapshots: SnapshotWaits;
+}
+
+export function controllerService(ports: AttachPorts, waits: Waiting): Service {
   const calls = new ControllerCalls(ports, waits);
   return { definition: ControllerService, implementation: implementation<ControllerServer>(calls.methods(), ports) };
 }
@@ -57,13 +68,15 @@ class ControllerCalls {
   readonly #ports: AttachPorts;
   readonly #waits: VolumeWaits;
   readonly #maker: VolumeMaker;
+  readonly #snapshots: SnapshotMaker;
   readonly #attaching: Attaching;
 
-  constructor(ports: AttachPorts, waits: VolumeWaits) {
+  constructor(ports: AttachPorts, waits: Waiting) {
     this.#ports = ports;
-    this.#waits = waits;
+    this.#waits = waits.volumes;
     this.#maker = new VolumeMaker(ports.client, waits);
-    this.#attaching = new Attaching(ports, waits);
+    this.#snapshots = new SnapshotMaker(ports.client, waits);
+    this.#attaching = new Attaching(ports, waits.volumes);
   }
 
   methods(): Methods<ControllerServer> {
@@ -84,6 +97,16 @@ class ControllerCalls {
       validateVolumeCapabilities: { answer: (asked) => this.#validate(asked) },
       controllerGetVolume: { answer: async (asked) => entryOf(await existing(this.#waits, volumeIdOf(asked))) },
       listVolumes: { answer: (asked) => listVolumes(client, asked) },
+      createSnapshot: {
+        on: ({ name }) => (name === '' ? '' : `snapshot ${snapshotNameFor(name)}`),
+        answer: (asked, signal) => this.#snapshots.create(asked, signal),
+      },
+      deleteSnapshot: {
+        on: ({ snapshotId }) => (snapshotId === '' ? '' : `snapshot ${snapshotId}`),
+        answer: (asked, signal) => this.#snapshots.delete(snapshotIdOf(asked), signal),
+      },
+      getSnapshot: { answer: (asked) => this.#snapshots.get(asked) },
+      listSnapshots: { answer: (asked) => this.#snapshots.list(asked) },
       getCapacity: { answer: (asked) => capacityOf(client, asked) },
     };
   }
@@ -93,12 +116,22 @@ class ControllerCalls {
     const volume = await this.#waits.read(name);
     if (!volume) return {};
     const { uid } = volume.metadata;
-    if (!isDeleting(volume)) await this.#unused(name, signal);
+    if (!isDeleting(volume)) {
+      await this.#unused(name, signal);
+      await this.#withoutSnapshots(volume);
+    }
     await this.#ports.client.delete(Volumes, name, { uid }).catch((error: unknown) => {
       if (!isReason(error, 'NotFound')) throw error;
     });
     await this.#waits.until(name, (seen) => (seen?.metadata.uid === uid ? null : true), signal);
     return {};
+  }
+
+  /** A snapshot lies in its volume's copy: that goes after it. */
+  async #withoutSnapshots(volume: Stored<Volume>): Promise<void> {
+    const held = await this.#snapshots.of(volume);
+    if (held.length > 0)
+      throw new Refused(status.FAILED_PRECONDITION, `volume ${volume.metadata.name} has snapshots: delete ${held.join(', ')} first`);
   }
 
   /** Throws FAILED_PRECONDITION when it is in use. Its node may have unstaged it just now, and not have said so yet. */

@@ -11,19 +11,22 @@ import { GROUP_VERSION, type Stored } from '../model/meta.ts';
 import { nodeName } from '../model/names.ts';
 import { parseSize } from '../model/quantity.ts';
 import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
-import { Volumes, type Volume, type VolumeSpec } from '../model/volume.ts';
+import { filesystemOf, USUAL_FILESYSTEM, Volumes, type Volume, type VolumeSpec } from '../model/volume.ts';
 import { commonAccess } from './access.ts';
+import { checkAlike, contentOf, sourceOf } from './content.ts';
 import { codeOfObstacle, invalid, Refused } from './errors.ts';
-import type { CreateVolumeRequest, CreateVolumeResponse, TopologyRequirement } from './generated/csi.ts';
+import type { CreateVolumeRequest, CreateVolumeResponse, Topology, TopologyRequirement } from './generated/csi.ts';
 import { volumeNameFor } from './ids.ts';
 import { NODE_KEY } from './names.ts';
 import { parametersOf } from './parameters.ts';
 import { answerOf, sizeOf, unitOf } from './records.ts';
 import { isWithin, sizeFor, windowOf, type SizeWindow } from './sizes.ts';
-import type { VolumeWaits } from './waiting.ts';
+import type { SnapshotWaits, VolumeWaits } from './waiting.ts';
 
 interface Order {
   name: string;
+  /** What it begins with, made where that is; null: it begins empty. */
+  source: NonNullable<VolumeSpec['source']> | null;
   window: SizeWindow;
   /** All but size and node. */
   spec: Partial<VolumeSpec>;
@@ -37,15 +40,17 @@ interface Order {
 export class VolumeMaker {
   readonly #client: Client;
   readonly #waits: VolumeWaits;
+  readonly #snapshots: SnapshotWaits;
 
-  constructor(client: Client, waits: VolumeWaits) {
+  constructor(client: Client, waits: { volumes: VolumeWaits; snapshots: SnapshotWaits }) {
     this.#client = client;
-    this.#waits = waits;
+    this.#waits = waits.volumes;
+    this.#snapshots = waits.snapshots;
   }
 
   async create(request: CreateVolumeRequest, signal: AbortSignal): Promise<CreateVolumeResponse> {
     const order = orderOf(request);
-    const volume = (await this.#found(order)) ?? (await this.#recorded(order));
+    const volume = (await this.#found(order)) ?? (await this.#ordered(order));
     const made = await this.#waits.until(order.name, (seen) => madeOf(volume, seen), signal);
     if ('reason' in made) return this.#giveUp(volume, made, signal);
     return { volume: answerOf(made.volume, made.size) };
@@ -64,17 +69,31 @@ export class VolumeMaker {
     return this.#client.replace(Volumes, { ...there, spec: { ...there.spec, node } });
   }
 
-  async #recorded(order: Order): Promise<Stored<Volume>> {
+  async #ordered(order: Order): Promise<Stored<Volume>> {
     const { items: nodes } = await listAll(this.#client, StorageNodes);
-    const pool = order.spec.pool ?? usualPool(nodes);
-    if (typeof pool !== 'string') throw refusal(pool);
-    const size = sizeFor(order.window, {
-      unit: largestUnit(nodes, pool, order),
-      least: leastOf(order.spec, holdsDirectories(nodes, pool)),
-    });
-    const node = chosenNode(nodes, order, { pool, size });
-    const spec: VolumeSpec = { ...order.spec, size: String(size), ...(node === null ? {} : { node }) };
-    const { name, annotations } = order;
+    return this.#recorded(order, order.source === null ? emptyOn(nodes, order) : await this.#filledOn(nodes, order, order.source));
+  }
+
+  /** Its node follows from its source: one that moves comes to its pod afterwards. */
+  async #filledOn(nodes: readonly Stored<StorageNode>[], order: Order, source: NonNullable<Order['source']>): Promise<VolumeSpec> {
+    const content = await contentOf(source, { volumes: this.#waits, snapshots: this.#snapshots });
+    const { node: name, pool } = content;
+    const spec = { ...content.kind, ...order.spec };
+    checkAlike(content, spec);
+    if (order.nodes.length > 0 && !order.nodes.includes(name))
+      throw new Refused(
+        status.RESOURCE_EXHAUSTED,
+        `what it is to begin with is on node ${name}, and it may only be on ${order.nodes.join(', ')}`,
+      );
+    const node = nodes.find(({ metadata }) => metadata.name === name) ?? null;
+    const { required, limit } = order.window;
+    const size = sizeFor({ required: required === 0n ? content.size : required, limit }, { unit: unitOf(node, pool), least: content.size });
+    const why = whyNot(name, node, { pool, size, filesystem: filesystemOf(spec) });
+    if (why) throw refusal(why);
+    return { ...spec, source, size: String(size) };
+  }
+
+  async #recorded({ name, annotations }: Order, spec: VolumeSpec): Promise<Stored<Volume>> {
     try {
       return await this.#client.create(Volumes, { apiVersion: GROUP_VERSION, kind: Volumes.kind, metadata: { name, annotations }, spec });
     } catch (error) {
@@ -96,30 +115,46 @@ export class VolumeMaker {
 
 const refusal = ({ reason, message }: Why): Refused => new Refused(codeOfObstacle(reason) ?? status.INTERNAL, message);
 
+/** Size and, when it is known already, node of one that begins empty. Throws when nothing can be made. */
+function emptyOn(nodes: readonly Stored<StorageNode>[], order: Order): VolumeSpec {
+  const pool = order.spec.pool ?? usualPool(nodes);
+  if (typeof pool !== 'string') throw refusal(pool);
+  const least = leastOf(order.spec, holdsDirectories(nodes, pool));
+  const size = sizeFor(order.window, { unit: largestUnit(nodes, pool, order), least });
+  const node = chosenNode(nodes, order, { pool, size });
+  return { ...order.spec, size: String(size), ...(node === null ? {} : { node }) };
+}
+
 // ---- what is asked for ---------------------------------------------------------------------------------------------------------
 
 function orderOf(request: CreateVolumeRequest): Order {
   const name = volumeNameFor(request.name);
   const { volumeMode, filesystem } = commonAccess(request.volumeCapabilities);
-  if (request.volumeContentSource) throw invalid('a volume cannot be made from a snapshot or another volume');
+  const source = sourceOf(request.volumeContentSource);
   if (Object.keys(request.mutableParameters).length > 0) throw invalid('there are no parameters that can be changed later');
   const { spec, annotations } = parametersOf(request.parameters);
-  const { filesystem: usual = 'ext4', ...rest } = spec;
-  const mode = volumeMode === 'Block' ? { volumeMode } : { volumeMode, filesystem: filesystem ?? usual };
+  const { filesystem: usual, ...rest } = spec;
+  // One that begins with something has the filesystem of that, if none is asked for.
+  const wanted = filesystem ?? usual ?? (source === null ? USUAL_FILESYSTEM : undefined);
+  const mode = volumeMode === 'Block' || wanted === undefined ? { volumeMode } : { volumeMode, filesystem: wanted };
   return {
     name,
+    source,
     window: windowOf(request.capacityRange),
     spec: { ...rest, ...mode },
     annotations,
-    ...nodesOf(request.accessibilityRequirements),
+    ...(source === null
+      ? nodesOf(request.accessibilityRequirements)
+      : { nodes: named(request.accessibilityRequirements?.requisite), isChosen: false }),
   };
 }
+
+const named = (topologies: readonly Topology[] = []): string[] =>
+  topologies.flatMap(({ segments }) => (segments[NODE_KEY] === undefined ? [] : [nodeName(segments[NODE_KEY])]));
 
 /** The first preferred one is where the scheduler put the pod; what else is listed is merely possible. */
 function nodesOf(requirement: TopologyRequirement | undefined): Pick<Order, 'nodes' | 'isChosen'> {
   const { preferred = [], requisite = [] } = requirement ?? {};
-  const named = (of: { segments: { [key: string]: string } }[]): string[] =>
-    of.flatMap(({ segments }) => (segments[NODE_KEY] === undefined ? [] : [nodeName(segments[NODE_KEY])]));
   const [first] = named(preferred.slice(0, 1));
   const possible = named(requisite);
   if (first !== undefined) return { nodes: [first], isChosen: true };
@@ -168,14 +203,18 @@ const COMPARED = [
 ] as const;
 
 /** In what it differs from what is asked for, or null. A pool that the caller leaves open is whichever it got. */
-function differenceOf(volume: Volume, { spec, window }: Order): string | null {
+function differenceOf(volume: Volume, { spec, window, source }: Order): string | null {
   const size = sizeOf(volume) ?? parseSize(volume.spec.size);
   if (!isWithin(size, window)) return `a size of ${size} bytes`;
+  if (contentNamed(volume.spec.source) !== contentNamed(source)) return contentNamed(volume.spec.source);
   const other = COMPARED.filter((field) => field !== 'pool' || spec.pool !== undefined)
-    .filter((field) => field !== 'filesystem' || spec.volumeMode !== 'Block')
+    .filter((field) => field !== 'filesystem' || (spec.volumeMode !== 'Block' && spec.filesystem !== undefined))
     .find((field) => spec[field] !== volume.spec[field]);
   return other === undefined ? null : `${other} ${volume.spec[other] ?? 'not set'}`;
 }
+
+const contentNamed = (source: VolumeSpec['source'] | null): string =>
+  source ? `the content of ${Object.entries(source).join(' and ').replaceAll(',', ' ')}` : 'no content to begin with';
 
 function madeOf(ordered: Stored<Volume>, seen: Stored<Volume> | null): { volume: Stored<Volume>; size: bigint } | Why | null {
   if (seen?.metadata.uid !== ordered.metadata.uid || isDeleting(seen))

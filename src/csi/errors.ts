@@ -41,12 +41,16 @@ const NOT_HERE: ReadonlySet<string> = new Set([
   'NoFilesystem',
 ]);
 
+/** Nothing that changes by itself would make it possible. */
+const NEVER: ReadonlySet<string> = new Set(['PoolNeeded', 'TooSmall', 'SourceDiffers', 'SourceElsewhere']);
+
 const isFlockReason = (reason: string): reason is Reason => Object.hasOwn(CODES, reason);
 
 /** What an obstacle of a record means to who asked for the volume; null: it may go away by itself, wait on. */
 export function codeOfObstacle(reason: string): status | null {
   if (NOT_HERE.has(reason)) return status.RESOURCE_EXHAUSTED;
-  if (reason === 'PoolNeeded' || reason === 'TooSmall') return status.INVALID_ARGUMENT;
+  if (NEVER.has(reason)) return status.INVALID_ARGUMENT;
+  if (reason === 'SnapshotNotFound') return status.NOT_FOUND;
   if (!isFlockReason(reason)) return null;
   return GOES_AWAY.has(CODES[reason]) ? null : CODES[reason];
 }

@@ -11,6 +11,12 @@ export function volumeIdOf({ volumeId }: { volumeId: string }): string {
   return objectName(volumeId);
 }
 
+/** A snapshot's id is the name of its Snapshot. */
+export function snapshotIdOf({ snapshotId }: { snapshotId: string }): string {
+  if (snapshotId === '') throw invalid('snapshot_id is missing');
+  return objectName(snapshotId);
+}
+
 /** A node's id is the name of its StorageNode. */
 export function nodeIdOf({ nodeId }: { nodeId: string }): string {
   if (nodeId === '') throw invalid('node_id is missing');
@@ -23,12 +29,17 @@ const VALID = new RegExp(NAME_PATTERN, 'u');
  * The Volume's name for what a caller calls it: the same when it can be a name, as those of Kubernetes can, else one made from it, so that
  * the same call finds the same volume.
  */
-export function volumeNameFor(name: string): string {
+export const volumeNameFor = (name: string): string => recordNameFor(name, 'vol');
+
+/** As for a volume. */
+export const snapshotNameFor = (name: string): string => recordNameFor(name, 'snap');
+
+function recordNameFor(name: string, kind: 'vol' | 'snap'): string {
   if (name === '') throw invalid('name is missing');
   // eslint-disable-next-line no-control-regex -- what the specification bans
   if (/[\u0000-\u0008\u000B\u000C\u000E-\u001F\u007F-\u009F]/u.test(name))
     throw invalid(`name ${printable(name)} is not valid: it has control characters`);
-  return name.length <= 128 && VALID.test(name) ? name : `vol-${createHash('sha256').update(name).digest('hex').slice(0, 40)}`;
+  return name.length <= 128 && VALID.test(name) ? name : `${kind}-${createHash('sha256').update(name).digest('hex').slice(0, 40)}`;
 }
 
 /** An absolute path, made plain. */

@@ -7,7 +7,7 @@ import type { Stored } from '../model/meta.ts';
 import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
 import type { Volume, VolumeSpec } from '../model/volume.ts';
 import { Refused } from './errors.ts';
-import type { Topology, Volume as Answer } from './generated/csi.ts';
+import type { Topology, Volume as Answer, VolumeContentSource } from './generated/csi.ts';
 import { NODE_KEY, poolKey } from './names.ts';
 import type { VolumeWaits } from './waiting.ts';
 
@@ -44,9 +44,15 @@ export function answerOf({ metadata, spec }: Volume, size: bigint): Answer {
     capacityBytes: size,
     volumeId: metadata.name,
     volumeContext: {},
-    contentSource: undefined,
+    contentSource: contentSourceOf(spec),
     accessibleTopology: topologyOf(spec),
   };
+}
+
+function contentSourceOf({ source = {} }: VolumeSpec): VolumeContentSource | undefined {
+  if (source.snapshot !== undefined) return { type: { $case: 'snapshot', value: { snapshotId: source.snapshot } } };
+  if (source.volume !== undefined) return { type: { $case: 'volume', value: { volumeId: source.volume } } };
+  return undefined;
 }
 
 /** It never changes while the volume lives: one that follows its application may be on any node that has its pool. */

@@ -6,7 +6,7 @@ import type { Clock } from '../model/clock.ts';
 import { controllerService } from './controller.ts';
 import { identityService } from './identity.ts';
 import { serveOn, type Endpoint } from './socket.ts';
-import { VolumeWaits } from './waiting.ts';
+import { snapshotWaits, volumeWaits } from './waiting.ts';
 
 export interface ControllerServing {
   /** Path of the socket. */
@@ -22,16 +22,17 @@ export interface ControllerServing {
 
 export async function serveController(options: ControllerServing): Promise<Endpoint> {
   const { socket, log, version } = options;
-  const waits = new VolumeWaits(options);
-  const watching = waits.start();
+  const waits = { volumes: volumeWaits(options), snapshots: snapshotWaits(options) };
+  const all = Object.values(waits);
+  const watching = all.map((each) => each.start());
   let synced = false;
-  waits.synced.then(
+  Promise.all(all.map((each) => each.synced)).then(
     () => (synced = true),
     () => undefined,
   );
   const end = async (): Promise<void> => {
-    waits.stop();
-    await watching;
+    for (const each of all) each.stop();
+    await Promise.all(watching);
   };
   try {
     const endpoint = await serveOn(socket, [

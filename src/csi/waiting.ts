@@ -1,11 +1,13 @@
-// Waiting for volumes: one watch for all calls tells that one changed, and a fresh read of it says how it is. Knows no call.
+// Waiting for records of a kind: one watch for all calls tells that one changed, and a fresh read of it says how it is. Knows no call.
 import { status } from '@grpc/grpc-js';
 import type { Client } from '../api/client.ts';
 import { informer, type Informer } from '../api/informer.ts';
 import type { Log } from '../api/log.ts';
 import type { Clock } from '../model/clock.ts';
 import { isReason, messageOf } from '../model/errors.ts';
-import type { Stored } from '../model/meta.ts';
+import type { Kind } from '../model/kind.ts';
+import type { ApiObject, Stored } from '../model/meta.ts';
+import { Snapshots, type Snapshot } from '../model/snapshot.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
 import { Refused, statusOf } from './errors.ts';
 
@@ -19,23 +21,28 @@ export interface WaitingPorts {
 /** A change that the watch has not told of is found after this, ms. */
 const LOOK_AGAIN = 5_000;
 
-export class VolumeWaits {
+export class Waits<T extends ApiObject> {
   readonly #ports: WaitingPorts;
-  readonly #volumes: Informer<Volume>;
+  readonly #kind: Kind<T>;
+  readonly #tellingOf: (record: T) => string;
+  readonly #records: Informer<T>;
   readonly #waiting = new Map<string, Set<() => void>>();
   readonly #stopped = new AbortController();
 
-  constructor(ports: WaitingPorts) {
+  /** `tellingOf`: how it is, for who waited in vain. */
+  constructor(ports: WaitingPorts, kind: Kind<T>, tellingOf: (record: T) => string) {
     this.#ports = ports;
-    this.#volumes = informer(ports.client, Volumes, ports);
-    this.#volumes.onChange((name) => {
+    this.#kind = kind;
+    this.#tellingOf = tellingOf;
+    this.#records = informer(ports.client, kind, ports);
+    this.#records.onChange((name) => {
       for (const wake of this.#waiting.get(name) ?? []) wake();
     });
   }
 
   /** Watches until it is stopped. */
   start(): Promise<void> {
-    return this.#volumes.start(this.#stopped.signal);
+    return this.#records.start(this.#stopped.signal);
   }
 
   /** Whoever waits is told to come again, to another replica. */
@@ -50,21 +57,21 @@ export class VolumeWaits {
 
   /** The watch stands. */
   get synced(): Promise<void> {
-    return this.#volumes.synced;
+    return this.#records.synced;
   }
 
-  /** The volume as it is now; null: there is none. */
-  async read(name: string): Promise<Stored<Volume> | null> {
+  /** The record as it is now; null: there is none. */
+  async read(name: string): Promise<Stored<T> | null> {
     try {
-      return await this.#ports.client.get(Volumes, name);
+      return await this.#ports.client.get(this.#kind, name);
     } catch (error) {
       if (isReason(error, 'NotFound')) return null;
       throw error;
     }
   }
 
-  /** What `judge` answers, once it does. When the signal aborts or this is stopped first, throws why, with what is known of the volume. */
-  async until<R>(name: string, judge: (volume: Stored<Volume> | null) => R | null, ends: AbortSignal): Promise<R> {
+  /** What `judge` answers, once it does. When the signal aborts or this is stopped first, throws why, with what is known of it. */
+  async until<R>(name: string, judge: (record: Stored<T> | null) => R | null, ends: AbortSignal): Promise<R> {
     const signal = AbortSignal.any([ends, this.#stopped.signal]);
     for (;;) {
       using change = this.#nextChange(name, signal);
@@ -74,12 +81,12 @@ export class VolumeWaits {
         if (result !== null) return result;
       }
       await change.happened;
-      if (signal.aborted) throw overdue(name, typeof seen === 'string' ? seen : tellingOf(seen), signal);
+      if (signal.aborted) throw this.#overdue(name, typeof seen === 'string' ? seen : seen ? this.#tellingOf(seen) : 'it is gone', signal);
     }
   }
 
   /** A server that does not answer is waited for. */
-  async #seen(name: string): Promise<Stored<Volume> | null | string> {
+  async #seen(name: string): Promise<Stored<T> | null | string> {
     try {
       return await this.read(name);
     } catch (error) {
@@ -104,12 +111,17 @@ export class VolumeWaits {
       },
     };
   }
+
+  #overdue(name: string, last: string, signal: AbortSignal): Refused {
+    const { code, details } = statusOf(signal.reason);
+    return new Refused(code, `${details}; ${this.#kind.singular} ${name}: ${last}`);
+  }
 }
 
-const tellingOf = (volume: Volume | null): string =>
-  volume === null ? 'it is gone' : (volume.status?.obstacle?.message ?? `it is ${volume.status?.phase ?? 'new'}`);
+export type VolumeWaits = Waits<Volume>;
+export type SnapshotWaits = Waits<Snapshot>;
 
-const overdue = (name: string, last: string, signal: AbortSignal): Refused => {
-  const { code, details } = statusOf(signal.reason);
-  return new Refused(code, `${details}; volume ${name}: ${last}`);
-};
+const tellingOf = ({ status }: Volume | Snapshot): string => status?.obstacle?.message ?? `it is ${status?.phase ?? 'new'}`;
+
+export const volumeWaits = (ports: WaitingPorts): VolumeWaits => new Waits(ports, Volumes, tellingOf);
+export const snapshotWaits = (ports: WaitingPorts): SnapshotWaits => new Waits(ports, Snapshots, tellingOf);
