@@ -4,6 +4,7 @@
 //   -- --rounds N     N deaths instead, at points and times that chance takes from seeds; the server dies, too
 //   -- --seed N       one story with the deaths of that seed
 //   -- --from N       rounds begin with that seed instead of one that the time gives
+//   -- --plot NAME    only this plot: image, directory or snapshots (crashes/points.ts)
 //   -- --points WORD  only the points with this word in their names
 //   -- --lanes N      so many clusters at once, 2 by default
 import { mkdtempSync, realpathSync } from 'node:fs';
@@ -11,8 +12,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Chance } from '../src/simulation/chance.ts';
+import { MovingStory } from './crashes/moving.ts';
+import { PLOTS, type Plot } from './crashes/points.ts';
+import { SnapshotStory } from './crashes/snapshots.ts';
 import { Stage } from './crashes/stage.ts';
-import { Story } from './crashes/story.ts';
+import type { Story } from './crashes/story.ts';
 import { Chances, Visits, type Threats } from './crashes/threats.ts';
 
 const { values } = parseArgs({
@@ -20,10 +24,27 @@ const { values } = parseArgs({
     rounds: { type: 'string' },
     seed: { type: 'string' },
     from: { type: 'string' },
+    plot: { type: 'string' },
     points: { type: 'string', default: '' },
     lanes: { type: 'string', default: '2' },
   },
 });
+
+const plots = PLOTS.filter((plot) => values.plot === undefined || values.plot === plot);
+if (plots.length === 0) throw new Error(`there is no plot ${values.plot}: ${PLOTS.join(', ')}`);
+
+/** In rounds most volumes are of blocks. Not drawn from what the story draws from. */
+function plotOf(seed: number): Plot {
+  const chosen =
+    (['image', 'image', 'image', 'directory', 'directory', 'snapshots'] as const)[new Chance(seed ^ 0x9107).below(6)] ?? 'image';
+  return plots.includes(chosen) ? chosen : (plots[0] as Plot);
+}
+
+function storyOf(plot: Plot, stage: Stage, seed: number): Story {
+  const [name, chance] = [`v${seed}`, new Chance(seed)];
+  if (plot === 'snapshots') return new SnapshotStory(stage, name, chance);
+  return new MovingStory(stage, name, { chance, directory: plot === 'directory' });
+}
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 /** Stories in which no point was visited that was not before, until those that are left are given up. */
@@ -47,10 +68,10 @@ class Lane {
   }
 
   /** One story with these threats. False when it failed: what it left is not used any more. */
-  async play(seed: number, threats: Threats, replay: string): Promise<boolean> {
+  async play(seed: number, { plot, threats, replay }: { plot: Plot; threats: Threats; replay: string }): Promise<boolean> {
     const stage = await this.#opened(threats);
     const before = stage.deaths;
-    const story = new Story(stage, `v${seed}`, new Chance(seed));
+    const story = storyOf(plot, stage, seed);
     this.#tally.stories += 1;
     try {
       await story.tell();
@@ -99,24 +120,34 @@ let next = values.from === undefined ? Math.floor(Date.now() / 1_000) * 10 : Num
 /** Every point that is this lane's. */
 async function visit(number: number): Promise<void> {
   const lane = new Lane(number, tally);
-  const visits = new Visits((point, index) => point.includes(values.points) && index % lanes.length === number - 1);
-  for (let vain = 0; visits.left.length > 0 && vain < IN_VAIN;) {
-    const left = visits.left.length;
-    next += 1;
-    const sound = await lane.play(next, visits, `--points '${values.points}' --from ${next - 1}`);
-    vain = visits.left.length < left && sound ? 0 : vain + 1;
-  }
-  for (const point of visits.left) say(`FAILED nobody came by ${point}`);
-  tally.failed += visits.left.length;
+  for (const plot of plots) await visitPlot(lane, number, plot);
   await lane.close();
+}
+
+async function visitPlot(lane: Lane, number: number, plot: Plot): Promise<void> {
+  const threats = new Visits(plot, (point, index) => point.includes(values.points) && index % lanes.length === number - 1);
+  for (let vain = 0; threats.left.length > 0 && vain < IN_VAIN;) {
+    const left = threats.left.length;
+    next += 1;
+    const replay = `--plot ${plot} --points '${values.points}' --from ${next - 1}`;
+    const sound = await lane.play(next, { plot, threats, replay });
+    vain = threats.left.length < left && sound ? 0 : vain + 1;
+  }
+  for (const point of threats.left) say(`FAILED nobody came by ${point} in plot ${plot}`);
+  tally.failed += threats.left.length;
+  say(`plot ${plot}: ${tally.deaths} deaths so far, ${minutes()} min`);
+}
+
+function playSeed(lane: Lane, seed: number): Promise<boolean> {
+  const plot = plotOf(seed);
+  return lane.play(seed, { plot, threats: new Chances(plot, new Chance(seed ^ 0x5eed)), replay: `--plot ${plot} --seed ${seed}` });
 }
 
 async function playRounds(number: number, rounds: number): Promise<void> {
   const lane = new Lane(number, tally);
   while (tally.deaths < rounds) {
     next += 1;
-    const seed = next;
-    await lane.play(seed, new Chances(new Chance(seed ^ 0x5eed)), `--seed ${seed}`);
+    await playSeed(lane, next);
     say(`${tally.deaths} deaths in ${tally.stories} stories, ${tally.failed} failed, ${minutes()} min`);
   }
   await lane.close();
@@ -124,7 +155,7 @@ async function playRounds(number: number, rounds: number): Promise<void> {
 
 async function playOne(seed: number): Promise<void> {
   const lane = new Lane(1, tally);
-  await lane.play(seed, new Chances(new Chance(seed ^ 0x5eed)), `--seed ${seed}`);
+  await playSeed(lane, seed);
   await lane.close();
 }
 

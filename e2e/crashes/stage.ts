@@ -2,7 +2,7 @@
 // agents, and what is left on disks, devices and among the processes. Knows no story.
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { CONTROLLER_LEASE } from '../../src/api/election.ts';
 import { httpClient, type HttpClient } from '../../src/api/http-client.ts';
 import { readKubeconfig } from '../../src/api/kubeconfig.ts';
@@ -10,12 +10,16 @@ import { localAgent, type LocalAgent } from '../../src/cli/agent-socket.ts';
 import { end } from '../../src/cli/local/child.ts';
 import { bringDown, bringUp } from '../../src/cli/local/cluster.ts';
 import { freePort, writeDescription } from '../../src/cli/local/description.ts';
-import { CONTROLLER, layoutOf, placesOf, SERVER, type Layout } from '../../src/cli/local/layout.ts';
+import { CONTROLLER, layoutOf, placesOf, poolsOf, SERVER, type Layout } from '../../src/cli/local/layout.ts';
 import { loopDevices } from '../../src/host/loop.ts';
 import { mounts } from '../../src/host/mounts.ts';
 import { systemClock } from '../../src/model/clock.ts';
-import { SYSTEM_NAMESPACE } from '../../src/model/meta.ts';
+import type { Kind } from '../../src/model/kind.ts';
+import { SYSTEM_NAMESPACE, type ApiObject } from '../../src/model/meta.ts';
+import { Moves } from '../../src/model/move.ts';
+import { Snapshots } from '../../src/model/snapshot.ts';
 import { Leases } from '../../src/model/system.ts';
+import { Volumes } from '../../src/model/volume.ts';
 import { Party } from './party.ts';
 import type { Role } from './points.ts';
 import type { Threats } from './threats.ts';
@@ -26,14 +30,14 @@ const ROLE_OF: { [N in Node]: Role } = { 'node-1': 'source', 'node-2': 'target' 
 /** Of each pool's disk, a sparse file, bytes. */
 const DISK = 640n << 20n;
 const NOTES = 60;
+/** Folders that are the pool's own, and empty in the end. */
+const OWN = ['journals', 'retired'];
 
 export class Stage {
   readonly layout: Layout;
   client!: HttpClient;
   /** Processes that were killed so far. */
   deaths = 0;
-  /** When the last one was, by the monotonic clock. */
-  diedAt = 0;
   /** What went wrong with a process, if anything. */
   fault: string | null = null;
   readonly #parties = new Map<Role | 'server', Party>();
@@ -77,13 +81,23 @@ export class Stage {
 
   #died(line: string): void {
     this.deaths += 1;
-    this.diedAt = systemClock.monotonic();
     this.note(line);
   }
 
   /** As a person who saw it die may: nobody has to wait until the Lease of the dead runs out. */
   async #letNextLead(): Promise<void> {
     await this.client.delete(Leases, CONTROLLER_LEASE, { namespace: SYSTEM_NAMESPACE }).catch(() => undefined);
+  }
+
+  /** Every record of theirs, as a version, and how many died: as long as this is the same, nothing happens. */
+  async state(): Promise<string> {
+    const versions = await Promise.all(
+      [Volumes, Moves, Snapshots].map(async (kind) => {
+        const { items } = await this.client.list(kind as Kind<ApiObject>).catch(() => ({ items: [] }));
+        return items.map(({ metadata }) => metadata.resourceVersion).join(' ');
+      }),
+    );
+    return [this.deaths, ...versions].join(' ');
   }
 
   threaten(threats: Threats): void {
@@ -131,17 +145,17 @@ export class Stage {
   /** What should not be there when no volume is. */
   async leftovers(): Promise<string[]> {
     const loops = await loopDevices();
-    const perNode = await Promise.all(
-      NODES.map(async (node) => {
-        const pool = placesOf(this.layout, node).pools.local.folder;
-        const files = (await readdir(pool)).filter((file) => !file.startsWith('.flock-') && file !== 'journals');
-        const journals = await readdir(join(pool, 'journals')).catch(() => []);
-        const devices = loops.filter(({ file }) => file.startsWith(`${pool}/`)).map(({ device }) => device);
-        return [...files, ...journals, ...devices].map((what) => `${node}: ${what}`);
+    const pools = NODES.flatMap((node) => poolsOf(placesOf(this.layout, node)));
+    const perPool = await Promise.all(
+      pools.map(async ({ folder }) => {
+        const files = (await readdir(folder)).filter((file) => !file.startsWith('.flock-') && !OWN.includes(file));
+        const within = await Promise.all(OWN.map((own) => readdir(join(folder, own)).catch(() => [])));
+        const devices = loops.filter(({ file }) => file.startsWith(`${folder}/`)).map(({ device }) => device);
+        return [...files, ...within.flat(), ...devices].map((what) => `${relative(this.layout.directory, folder)}: ${what}`);
       }),
     );
     const mounted = (await mounts()).map(({ target }) => target).filter((target) => target.startsWith(join(this.layout.directory, 'at-')));
-    return [...perNode.flat(), ...mounted, ...this.#strangers()];
+    return [...perPool.flat(), ...mounted, ...this.#strangers()];
   }
 
   /** Processes that work in the folder and are none of those that should. */

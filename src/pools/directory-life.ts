@@ -62,7 +62,7 @@ export async function removed(place: DirectoryPlace, name: CopyName, project: nu
   if (path !== null) await treeRemoved(place, path, project);
   place.crash('remove:emptied');
   // What was known of it goes with it.
-  for (const kind of ['tree', 'tree.new', 'committed', 'clock']) await beAbsent(join(place.path, JOURNALS, `${name}.${kind}`));
+  for (const kind of ['tree', 'tree.new', 'committed', 'mending', 'clock']) await beAbsent(join(place.path, JOURNALS, `${name}.${kind}`));
   await beAbsent(files.sidecar);
   await beAbsent(files.lock);
 }

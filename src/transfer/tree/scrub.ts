@@ -2,9 +2,9 @@
 // committed manifest. Against it the source's kept copy is read whole, and of the target every file that nobody has changed since; what is
 // wrong there is pulled anew. Runs beside the application.
 import { closeSync, constants } from 'node:fs';
-import { link as makeLink } from 'node:fs/promises';
+import { link as makeLink, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { beAbsent, syncFolder } from '../../host/files.ts';
+import { beAbsent, ifThere, syncFolder, writeAtomically } from '../../host/files.ts';
 import { Bursts } from '../../host/bursts.ts';
 import { forgetCached, isVanished, openAt, openFileAt, readable, setModifiedAt, statOf } from '../../host/tree-calls.ts';
 import { FlockError, messageOf } from '../../model/errors.ts';
@@ -19,13 +19,16 @@ import { manifestOf, openTree } from './disk.ts';
 import { TreeDigest, type Entry, type KnownEntry } from './entry.ts';
 import { fetchLeaves } from './fetching.ts';
 import { ManifestReader } from './manifest-file.ts';
-import { OpenedMessage } from './messages.ts';
+import { hexOf, OpenedMessage } from './messages.ts';
 import { nameOf } from './paths.ts';
 import { Place } from './place.ts';
 import { StreamReader } from './stream.ts';
 import { differences, leafOf, runsOf } from './sums.ts';
 
 const committedOf = (pool: Pool, copy: CopyName): string => join(pool.journals, `${copy}.committed`);
+
+/** Names what is being written anew, a path a line: a crash may leave a file half written, and that is none of the application's doing. */
+const mendingOf = (pool: Pool, copy: CopyName): string => join(pool.journals, `${copy}.mending`);
 
 /** What both sides agreed on, as it is now, whatever later looks find. */
 export async function keepCommitted(pool: Pool, copy: CopyName): Promise<void> {
@@ -61,6 +64,7 @@ class TreeScrub {
   readonly #meter: Meter;
   readonly #bursts = new Bursts();
   readonly #wrong: KnownEntry[] = [];
+  #cutOff: ReadonlySet<string> = new Set();
   readonly #report: ScrubReport = { leaves: 0, repaired: 0, rotten: 0, unproven: 0, overwritten: 0, root: '' };
 
   constructor(options: PullOptions, link: SourceLink, tree: TreeHandle) {
@@ -73,6 +77,7 @@ class TreeScrub {
   async run(): Promise<ScrubReport> {
     const { pool, copy } = this.#options.target;
     this.#meter.turnTo('verifying');
+    this.#cutOff = new Set(((await ifThere(readFile(mendingOf(pool, copy), 'utf8'))) ?? '').split('\n'));
     const committed = await ManifestReader.open(committedOf(pool, copy));
     const digest = new TreeDigest();
     try {
@@ -86,6 +91,7 @@ class TreeScrub {
     this.#report.root = digest.end();
     if (this.#wrong.length > 0) await this.#mend();
     await beAbsent(committedOf(pool, copy));
+    await beAbsent(mendingOf(pool, copy));
     return this.#report;
   }
 
@@ -139,22 +145,28 @@ class TreeScrub {
     this.#link.ended.throwIfAborted();
     this.#report.leaves += 1;
     const verdict = await this.#look(agreed);
+    if (verdict === 'mended') this.#report.repaired += 1;
     if (verdict === 'changed') this.#report.overwritten += 1;
+    if (verdict === 'unknown') this.#report.unproven += 1;
     if (verdict !== 'wrong') return;
     if (kept && this.#wrong.length < MOST_WRONG) this.#wrong.push(agreed);
     else this.#report.unproven += 1;
   }
 
-  async #look(agreed: KnownEntry): Promise<'right' | 'wrong' | 'changed'> {
+  /** unknown: changed by its application, or half mended when a crash came. */
+  async #look(agreed: KnownEntry): Promise<'right' | 'wrong' | 'changed' | 'mended' | 'unknown'> {
     const fd = this.#opened(agreed);
     if (fd === null) return 'changed';
+    const cutOff = this.#cutOff.has(hexOf(agreed.path));
     try {
-      if (!isUntouched(agreed, fd)) return 'changed';
+      const untouched = isUntouched(agreed, fd);
+      if (!untouched && !cutOff) return 'changed';
       forgetCached(fd);
       const sums = await sumsOf(fd, { size: agreed.size, short: 'zeros' });
       this.#meter.done += agreed.size;
       this.#meter.tell();
-      if (agreed.sums?.equals(sums)) return 'right';
+      if (agreed.sums?.equals(sums)) return cutOff ? 'mended' : 'right';
+      if (!untouched) return 'unknown';
       // It may have been written while it was read.
       return isUntouched(agreed, fd) ? 'wrong' : 'changed';
     } finally {
@@ -181,6 +193,8 @@ class TreeScrub {
     const tree = await this.#writable();
     const place = new Place(tree.fd);
     try {
+      const paths = this.#wrong.map(({ path }) => hexOf(path));
+      await writeAtomically(mendingOf(target.pool, target.copy), [...this.#cutOff, ...paths].join('\n'));
       for (const agreed of this.#wrong) {
         const mended = await this.#mendFile(agreed, place);
         this.#report[mended ? 'repaired' : 'overwritten'] += 1;
