@@ -1,86 +1,27 @@
 // The controller's calls over a real socket, with the real controller and agents over pools in memory.
 import { status } from '@grpc/grpc-js';
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { GROUP_VERSION } from '../model/meta.ts';
 import { Moves } from '../model/move.ts';
 import { StorageNodes } from '../model/storage-node.ts';
 import { Volumes } from '../model/volume.ts';
-import { afterwards, type Test } from '../testing/afterwards.ts';
-import { clientOf, refused, type Calls } from '../testing/csi-client.ts';
-import { temporaryFolder } from '../testing/folders.ts';
-import { keptLog } from '../testing/kept-log.ts';
-import { World, type WorldOptions } from '../testing/world.ts';
-import * as csi from './generated/csi.ts';
+import { refused } from '../testing/csi-client.ts';
+import {
+  block,
+  driver,
+  GIBI,
+  MEBI,
+  mounted,
+  on,
+  request,
+  sized,
+  snapshotContent,
+  volumeContent,
+  type Driver,
+} from '../testing/csi-driver.ts';
+import type * as csi from './generated/csi.ts';
 import { VolumeCapability_AccessMode_Mode as Mode } from './generated/csi.ts';
-import { serveController } from './serve-controller.ts';
-
-const GIBI = 1n << 30n;
-const MEBI = 1n << 20n;
-
-interface Driver {
-  world: World;
-  controller: Calls<csi.ControllerServer>;
-  /** Lets the world turn until the call is answered. */
-  during<T>(call: Promise<T>): Promise<T>;
-  create(name: string, change?: Partial<csi.CreateVolumeRequest>): Promise<csi.Volume>;
-  stop(): Promise<void>;
-}
-
-async function driver(t: Test, options: WorldOptions = {}, isWanted = async (): Promise<boolean> => true): Promise<Driver> {
-  const world = new World({ capacity: 10n * GIBI, ...options });
-  const socket = join(await temporaryFolder(t), 'csi.sock');
-  const endpoint = await serveController({
-    socket,
-    client: world.client,
-    clock: world.clock,
-    random: () => 0.5,
-    log: keptLog(),
-    version: '1',
-    isWanted,
-  });
-  afterwards(t, () => endpoint.close(0));
-  await world.settle();
-  const controller = clientOf<csi.ControllerServer>(t, socket, csi.ControllerClient, csi);
-  const during = async <T>(call: Promise<T>): Promise<T> => {
-    let over = false;
-    const end = (): boolean => (over = true);
-    call.then(end, end);
-    for (let turns = 0; !over; turns += 1) {
-      assert.ok(turns < 2_000, `no answer after ${turns} turns: ${JSON.stringify(world.volumes())}`);
-      await world.turn();
-    }
-    return call;
-  };
-  const create: Driver['create'] = async (name, change = {}) => {
-    const { volume } = await during(controller.createVolume(request(name, change)));
-    assert.ok(volume);
-    await world.settle();
-    return volume;
-  };
-  return { world, controller, during, create, stop: () => endpoint.close(1_000) };
-}
-
-const mounted = (mode: Mode = Mode.SINGLE_NODE_WRITER, value: Partial<csi.VolumeCapability_MountVolume> = {}): csi.VolumeCapability => ({
-  accessMode: { mode },
-  accessType: { $case: 'mount', value: { fsType: '', mountFlags: [], volumeMountGroup: '', ...value } },
-});
-const block: csi.VolumeCapability = { accessMode: { mode: Mode.SINGLE_NODE_WRITER }, accessType: { $case: 'block', value: {} } };
-
-const sized = (requiredBytes: bigint, limitBytes = 0n): csi.CapacityRange => ({ requiredBytes, limitBytes });
-
-const on = (...nodes: string[]): csi.TopologyRequirement => ({
-  preferred: nodes.map((node) => ({ segments: { 'csi.flock.dev/node': node, 'pool.csi.flock.dev/local': 'true' } })),
-  requisite: ['node-1', 'node-2'].map((node) => ({ segments: { 'csi.flock.dev/node': node, 'pool.csi.flock.dev/local': 'true' } })),
-});
-
-const request = (name: string, change: Partial<csi.CreateVolumeRequest> = {}): Partial<csi.CreateVolumeRequest> => ({
-  name,
-  volumeCapabilities: [mounted()],
-  capacityRange: sized(GIBI),
-  ...change,
-});
 
 /** Names of all copies on all disks, and what is recorded. */
 const left = ({ world }: Driver): { copies: string[]; records: string[] } => ({
@@ -255,7 +196,8 @@ const INVALID: [string, Partial<csi.CreateVolumeRequest>, RegExp][] = [
   ['with a duration that is none', { parameters: { retainSource: 'soon' } }, /duration "soon"/u],
   ['with a wipe that is none', { parameters: { wipe: 'burn' } }, /none, discard, zero/u],
   ['with a rate that is none', { parameters: { transferBandwidth: 'fast' } }, /size "fast"/u],
-  ['from a snapshot', { volumeContentSource: { type: { $case: 'snapshot', value: { snapshotId: 's' } } } }, /from a snapshot/u],
+  ['from nothing', { volumeContentSource: { type: undefined } }, /neither snapshot nor volume/u],
+  ['from a snapshot without a name', { volumeContentSource: snapshotContent('') }, /snapshot_id is missing/u],
   ['with mutable parameters', { mutableParameters: { a: 'b' } }, /changed later/u],
   ['of a negative size', { capacityRange: sized(-1n) }, /negative/u],
   ['on a node whose name cannot be one', { accessibilityRequirements: on('../x') }, /node name/u],
@@ -626,6 +568,11 @@ test('an id that cannot be one of ours is refused by every call, and nothing is 
     'ControllerUnpublishVolume by node': (nodeId) => controller.controllerUnpublishVolume({ volumeId: 'x', nodeId }),
     ValidateVolumeCapabilities: (volumeId) => controller.validateVolumeCapabilities({ volumeId, volumeCapabilities: [mounted()] }),
     ControllerGetVolume: (volumeId) => controller.controllerGetVolume({ volumeId }),
+    'CreateSnapshot of a volume': (sourceVolumeId) => controller.createSnapshot({ name: 's', sourceVolumeId }),
+    DeleteSnapshot: (snapshotId) => controller.deleteSnapshot({ snapshotId }),
+    GetSnapshot: (snapshotId) => controller.getSnapshot({ snapshotId }),
+    'CreateVolume from a snapshot': (id) => controller.createVolume(request('n', { volumeContentSource: snapshotContent(id) })),
+    'CreateVolume from a volume': (id) => controller.createVolume(request('n', { volumeContentSource: volumeContent(id) })),
     ControllerExpandVolume: (volumeId) => controller.controllerExpandVolume({ volumeId, capacityRange: sized(GIBI) }),
   };
   const before = d.world.registry.version;
