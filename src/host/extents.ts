@@ -27,6 +27,22 @@ export interface Mapped {
  * the disk first. Numbers, for files are below 2^53 bytes.
  */
 export async function* mappedExtents(fd: number, size: number): AsyncGenerator<Mapped[]> {
+  const pages = pagesOfExtents(fd, size);
+  let next = pages.next();
+  try {
+    for (let page = await next; !page.done; page = await next) {
+      // The kernel needs longer for a page than whoever takes it: it works on the next one meanwhile.
+      next = pages.next();
+      next.catch(() => undefined);
+      yield page.value;
+    }
+  } finally {
+    // The file is the caller's to close: nothing may be asking about it then.
+    await next.catch(() => undefined);
+  }
+}
+
+async function* pagesOfExtents(fd: number, size: number): AsyncGenerator<Mapped[], undefined> {
   const buffer = Buffer.alloc(HEADER + RECORD * PAGE_OF_RECORDS);
   let start = 0;
   while (start < size) {
