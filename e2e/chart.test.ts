@@ -5,11 +5,14 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
 import { CHART, helm, NAMESPACE, rigValues, type Values } from './flock/chart.ts';
+import { beSnapshotting } from './flock/snapshots.ts';
 import { openCluster, type Cluster } from './rig/cluster.ts';
 
 let cluster: Cluster;
 before(async () => {
   cluster = await openCluster(process.env['FLOCK_RIG'] ?? 'e2e');
+  // Classes of snapshots are judged by them.
+  await beSnapshotting(cluster);
 });
 
 async function rendered(values: Values, ...words: string[]): Promise<string> {

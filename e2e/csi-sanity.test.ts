@@ -1,97 +1,17 @@
-// The conformance suite of CSI drivers, csi-sanity, against a controller and an agent in this process with an image pool on XFS: every spec
-// passes, and those that are skipped are named here with the reason. Needs root, Go and its module proxy.
-import assert from 'node:assert/strict';
+// csi-sanity on the machine itself, with pools on XFS. Those on LVM are held by csi-lvm.test.ts. Needs root, Go and its module proxy.
 import { execFile } from 'node:child_process';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { test, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
-import { serveController } from '../src/csi/serve-controller.ts';
-import { serveNode } from '../src/csi/serve-node.ts';
-import { systemClock } from '../src/model/clock.ts';
-import { afterwards } from '../src/testing/afterwards.ts';
-import { startEngine, type Engine } from '../src/testing/engine.ts';
-import { needsRoot, temporaryFolder } from '../src/testing/folders.ts';
-import { keptLog } from '../src/testing/kept-log.ts';
+import { csiSanity } from './csi-sanity/suite.ts';
 
-const MEBI = 2 ** 20;
+const program = async (): Promise<string> =>
+  (await promisify(execFile)('nice', ['sh', join(import.meta.dirname, 'csi-sanity', 'build')])).stdout.trim();
 
-/** Specs that do not apply: a part of their name, and why. */
-const SKIPPED: [part: RegExp, why: string][] = [
-  [/snapshot/iu, 'snapshots are not advertised'],
-  [/clone|existing source volume|source volume is not found/u, 'clones are not advertised'],
-  [/GroupController/u, 'groups of snapshots are not advertised'],
-  [/attribute class|ControllerModifyVolume|ModifyVolume/u, 'there are no parameters that can be changed later'],
-  [/more volumes than the node max attach limit/u, 'a node has no such limit'],
-  [/already published but is incompatible/u, 'PUBLISH_READONLY is not advertised: a volume is read-only where it is mounted so'],
-  [/pagination should detect volumes added between pages/u, 'the suite has it switched off; src/csi/controller.test.ts shows it'],
-  [/VolumeHealth|StorageHealth/u, 'these calls are of CSI 1.13; conditions are told as in 1.12'],
-];
-
-interface Spec {
-  ContainerHierarchyTexts: string[] | null;
-  LeafNodeText: string;
-  LeafNodeType: string;
-  State: string;
-  Failure?: { Message: string };
-}
-
-interface Suite {
-  specs: Spec[];
-  output: string;
-}
-
-async function runSuite(t: TestContext, accessType: 'mount' | 'block'): Promise<{ suite: Suite; engine: Engine }> {
-  const folder = await temporaryFolder(t);
-  const at = (name: string): string => join(folder, name);
-  await mkdir(at('agent'));
-  const node = serveNode({ socket: at('node.sock'), folder: at('agent'), log: keptLog(), version: '0' });
-  const engine = await startEngine(t, {
-    nodes: ['node-1'],
-    filesystem: { type: 'xfs', size: 6n * 2n ** 30n },
-    agent: () => ({ alongside: node }),
-  });
-  const controller = { socket: at('controller.sock'), client: engine.client, clock: systemClock, random: Math.random };
-  const endpoint = await serveController({ ...controller, log: keptLog(), version: '0' });
-  afterwards(t, () => endpoint.close());
-  // XFS is grown while mounted without a capability that root may lack in a container.
-  await writeFile(at('parameters'), 'pool: local\ncsi.storage.k8s.io/fstype: xfs\n');
-  const { stdout: program } = await promisify(execFile)('nice', ['sh', join(import.meta.dirname, 'csi-sanity', 'build')]);
-  const words = [
-    `--csi.endpoint=unix://${at('node.sock')}`,
-    `--csi.controllerendpoint=unix://${at('controller.sock')}`,
-    `--csi.mountdir=${at('target')}`,
-    `--csi.stagingdir=${at('staging')}`,
-    `--csi.testvolumeparameters=${at('parameters')}`,
-    `--csi.testvolumeaccesstype=${accessType}`,
-    `--csi.testvolumesize=${320 * MEBI}`,
-    `--csi.testvolumeexpandsize=${400 * MEBI}`,
-    `--ginkgo.json-report=${at('report.json')}`,
-    '--ginkgo.no-color',
-  ];
-  const { stdout, stderr } = await promisify(execFile)(program.trim(), words, { maxBuffer: 2 ** 26 }).catch(
-    (error: { stdout: string; stderr: string }) => error,
-  );
-  const [report] = JSON.parse(await readFile(at('report.json'), 'utf8').catch(() => '[]')) as { SpecReports: Spec[] }[];
-  const specs = (report?.SpecReports ?? []).filter(({ LeafNodeType }) => LeafNodeType === 'It');
-  return { suite: { specs, output: stdout + stderr }, engine };
-}
-
-const nameOf = ({ ContainerHierarchyTexts, LeafNodeText }: Spec): string => [...(ContainerHierarchyTexts ?? []), LeafNodeText].join(' ');
-
-for (const accessType of ['mount', 'block'] as const)
-  test(`csi-sanity with volumes to ${accessType === 'mount' ? 'mount' : 'use as block devices'}`, { skip: needsRoot }, async (t) => {
-    const { suite, engine } = await runSuite(t, accessType);
-    assert.ok(suite.specs.length > 50, suite.output);
-    for (const spec of suite.specs) {
-      const name = nameOf(spec);
-      const reason = SKIPPED.find(([part]) => part.test(name))?.[1];
-      await t.test(reason === undefined ? name : `${name}: ${reason}`, () => {
-        if (reason !== undefined) assert.match(spec.State, /^(skipped|pending)$/u);
-        else assert.equal(spec.State, 'passed', spec.Failure?.Message);
-      });
-    }
-    const unused = SKIPPED.filter(([part]) => !suite.specs.some((spec) => part.test(nameOf(spec))));
-    assert.deepEqual(unused, [], 'these skip nothing');
-    await engine.endsClean();
-  });
+for (const accessType of ['mount', 'block'] as const) csiSanity({ pool: 'a pool of images', configuration: {}, accessType, program });
+csiSanity({
+  pool: 'a pool of directories',
+  configuration: { type: 'directory' },
+  accessType: 'mount',
+  impossible: /[Ss]napshot|volume from an existing source volume/u,
+  program,
+});

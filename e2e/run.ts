@@ -19,6 +19,7 @@ const SCENARIOS: readonly Scenario[] = [
   { name: 'rig', about: 'the cluster itself: nodes, pods, DNS, LVM, power cuts, partitions', core: true },
   { name: 'lvm', about: 'volumes on real LVM, thick and thin: made, grown, moved between nodes, deleted', core: true },
   { name: 'lvm-pools', about: 'every promise of a pool on real LVM; agents killed while they make points', core: false },
+  { name: 'csi-lvm', about: 'csi-sanity, the conformance suite, with pools on real LVM', core: false },
   { name: 'chart', about: 'the chart: linted, rendered, judged by the API server', core: true },
   {
     name: 'volume-groups',
@@ -26,6 +27,7 @@ const SCENARIOS: readonly Scenario[] = [
     core: true,
   },
   { name: 'csi', about: 'Flock by its chart: claims in pods that write, growing, deleting', core: true },
+  { name: 'snapshots', about: 'snapshots of claims, and claims that begin with one or with another claim', core: true },
   { name: 'rights', about: 'what an agent may write: its own node and nothing else', core: true },
   { name: 'moving', about: 'volumes that follow their pods to other nodes', core: true },
   { name: 'failures', about: 'controllers, kubelets and nodes that die; more claims than room', core: true },

@@ -6,6 +6,7 @@ import { run } from '../../src/host/run.ts';
 import { surroundings, type Cluster } from '../rig/cluster.ts';
 import type { RigNode } from '../rig/node.ts';
 import { until } from './objects.ts';
+import { beSnapshotting } from './snapshots.ts';
 import { FLOCK_IMAGE, loadFlock, loadSidecars, sidecarImage, SIDECARS } from './images.ts';
 
 export const NAMESPACE = 'flock-system';
@@ -49,6 +50,7 @@ export const rigValues = (more: Values = {}): Values & Required<Pick<Values, 'st
     { name: THICK, type: 'lvm', volumeGroup: VOLUME_GROUP },
     { name: THIN, type: 'lvm-thin', volumeGroup: VOLUME_GROUP, thinPool: THIN_POOL, tools: 'image' },
   ],
+  snapshotClasses: [{ name: 'flock', default: true }],
   // Scenarios write into these where a process is to die.
   agent: { env: [{ name: 'FLOCK_CRASH_FILE', value: AGENT_CRASH }] },
   controller: { env: [{ name: 'FLOCK_CRASH_FILE', value: CONTROLLER_CRASH }] },
@@ -101,8 +103,9 @@ const layPools = (node: RigNode): Promise<string> =>
     vgs ${VOLUME_GROUP} >/dev/null 2>&1 || vgcreate -qy ${VOLUME_GROUP} /dev/ubdc
     lvs ${VOLUME_GROUP}/${THIN_POOL} >/dev/null 2>&1 || lvcreate -qy -L 1500m -T ${VOLUME_GROUP}/${THIN_POOL}`);
 
-/** All that an installation needs: images and disks. */
+/** All that an installation needs: definitions of snapshots, images, disks. */
 export async function prepare(cluster: Cluster): Promise<void> {
+  await beSnapshotting(cluster);
   await loadSidecars(cluster);
   await loadFlock(cluster);
   for (const node of cluster.nodes) await layPools(node);

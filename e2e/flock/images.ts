@@ -8,7 +8,7 @@ import { writeImage } from '../rig/image.ts';
 
 /** As the chart calls it. */
 export const FLOCK_IMAGE = { repository: 'docker.io/library/flock', tag: 'local' };
-export const SIDECARS = ['provisioner', 'attacher', 'resizer'] as const;
+export const SIDECARS = ['provisioner', 'attacher', 'resizer', 'snapshotter'] as const;
 export const sidecarImage = (sidecar: string): string => `docker.io/library/csi-${sidecar}:local`;
 
 /** Flock of this checkout, under a tag. */

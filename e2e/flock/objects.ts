@@ -8,9 +8,12 @@ export interface ClaimOptions {
   storageClass?: string;
   mode?: 'ReadWriteOnce' | 'ReadWriteOncePod' | 'ReadWriteMany';
   block?: boolean;
+  /** What it begins with. */
+  source?: { kind: 'VolumeSnapshot' | 'PersistentVolumeClaim'; name: string };
 }
 
-export function claim(name: string, { size = '64Mi', storageClass, mode = 'ReadWriteOnce', block = false }: ClaimOptions = {}): object {
+export function claim(name: string, options: ClaimOptions = {}): object {
+  const { size = '64Mi', storageClass, mode = 'ReadWriteOnce', block = false, source } = options;
   return {
     apiVersion: 'v1',
     kind: 'PersistentVolumeClaim',
@@ -19,10 +22,21 @@ export function claim(name: string, { size = '64Mi', storageClass, mode = 'ReadW
       accessModes: [mode],
       volumeMode: block ? 'Block' : 'Filesystem',
       ...(storageClass === undefined ? {} : { storageClassName: storageClass }),
+      ...(source === undefined ? {} : { dataSource: { ...source, ...(source.kind === 'VolumeSnapshot' ? { apiGroup: SNAPSHOTS } : {}) } }),
       resources: { requests: { storage: size } },
     },
   };
 }
+
+const SNAPSHOTS = 'snapshot.storage.k8s.io';
+
+/** Of a claim, in the default class of snapshots. */
+export const snapshot = (name: string, persistentVolumeClaimName: string): object => ({
+  apiVersion: `${SNAPSHOTS}/v1`,
+  kind: 'VolumeSnapshot',
+  metadata: { name },
+  spec: { source: { persistentVolumeClaimName } },
+});
 
 export interface PodOptions {
   /** By default one that is called like the pod. */
