@@ -33,6 +33,7 @@ const SCENARIOS: readonly Scenario[] = [
   { name: 'failures', about: 'controllers, kubelets and nodes that die; more claims than room', core: true },
   { name: 'upgrade', about: 'the driver replaced while pods write, taken away and installed again', core: true },
   { name: 'agents', about: 'agents that are killed in each call of a kubelet', core: false },
+  { name: 'many', about: '200 volumes made and deleted, 500 at once: memory, and what is left', core: false },
 ];
 
 /** Longest a single test may take, ms. */
