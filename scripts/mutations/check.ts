@@ -4,7 +4,7 @@
 // about has changed, and the patch has to follow.
 import { spawn } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { MUTATIONS, type Mutation, type Witness } from './mutations.ts';
 

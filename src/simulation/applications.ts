@@ -21,6 +21,8 @@ export class Application {
   #writes = 0;
   /** Where something may be left of it: a beginning or an end was ordered there, and its success was not told. */
   readonly #uncertain = new Set<string>();
+  /** Files that it has open, although it was unmounted under it. */
+  #open: { copy: MemoryCopy; who: string; node: string } | null = null;
 
   constructor(world: World, volume: string) {
     this.#world = world;
@@ -44,6 +46,7 @@ export class Application {
   }
 
   async #tick(): Promise<void> {
+    if (this.#open) this.#writeOpen(this.#open);
     if (this.on !== null && !this.#isMountedOn(this.on)) this.on = null;
     if (this.on !== null) return this.wanted ? this.#write(this.on) : this.#end(this.on);
     await this.#tidy();
@@ -56,7 +59,7 @@ export class Application {
   }
 
   isMounted(): boolean {
-    return [...this.#world.machines.keys()].some((node) => this.#isMountedOn(node));
+    return this.#open !== null || [...this.#world.machines.keys()].some((node) => this.#isMountedOn(node));
   }
 
   #node(): string | null {
@@ -113,12 +116,15 @@ export class Application {
     );
   }
 
-  #write(node: string): Promise<void> {
+  async #write(node: string): Promise<void> {
+    const copy = this.#world.machine(node).mountedAt(this.#target);
+    if (copy) this.#writeTo(copy, node);
+  }
+
+  #writeTo(copy: MemoryCopy, node: string): void {
     const { chance, rules } = this.#world;
-    const machine = this.#world.machine(node);
-    const copy = machine.mountedAt(this.#target);
-    const truth = copy && rules.truths.get(copy.label.volumeUid);
-    if (!copy || !truth || machine.disk.gone !== null) return Promise.resolve();
+    const truth = rules.truths.get(copy.label.volumeUid);
+    if (!truth || this.#world.machine(node).isAway(copy)) return;
     for (let count = chance.below(6); count > 0; count -= 1) {
       this.#writes += 1;
       const block = BigInt(1 + chance.below(BLOCKS));
@@ -126,7 +132,31 @@ export class Application {
       writeText(copy.live, block, text);
       truth.acknowledged.set(block, text);
     }
-    return Promise.resolve();
+  }
+
+  /** True when it had something open. */
+  pulledAway(): boolean {
+    if (this.on === null || this.#open) return false;
+    const machine = this.#world.machine(this.on);
+    const copy = machine.mountedAt(this.#target);
+    if (!copy) return false;
+    this.#open = { copy, who: this.volume, node: this.on };
+    this.#uncertain.add(this.on);
+    machine.open.add(this.#open);
+    machine.mounts.delete(this.#target);
+    this.#world.rules.touched();
+    return true;
+  }
+
+  closes(): void {
+    const open = this.#open;
+    this.#open = null;
+    if (open) this.#world.machine(open.node).open.delete(open);
+  }
+
+  #writeOpen(open: { copy: MemoryCopy; who: string; node: string }): void {
+    if (this.#world.machine(open.node).open.has(open)) this.#writeTo(open.copy, open.node);
+    else this.#open = null;
   }
 
   /** One look at everything, where it is to be served: throws while it cannot be served. */

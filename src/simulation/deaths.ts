@@ -1,6 +1,7 @@
 // Where processes may die by name, where they are to, and how often they did; and where they are stunned. The list is complete: passing a point that it does not name
 // is an error, so that a new one cannot go without being tried. Knows no process.
 import { TRANSFER_CRASH_POINTS } from '../transfer/crash-points.ts';
+import { TREE_CRASH_POINTS } from '../transfer/tree/crash-points.ts';
 import type { Chance } from './chance.ts';
 
 const steps = (...names: string[]): string[] => names.flatMap((name) => [`before:${name}`, `after:${name}`]);
@@ -23,6 +24,16 @@ const AGENT = [
   'publish:mounted',
   'unpublish:unmounted',
   ...TRANSFER_CRASH_POINTS.filter((point) => point !== 'transfer.scrub.repaired'),
+  // Of directories.
+  'create:labelled',
+  'create:limited',
+  'grow:labelled',
+  'grow:limited',
+  'hold:renamed',
+  'remove:labelled',
+  'remove:unlimited',
+  'remove:emptied',
+  ...TREE_CRASH_POINTS.filter((point) => point !== 'tree.scrub.repaired'),
 ].map((point) => `agent ${point}`);
 
 const CONTROLLER = [

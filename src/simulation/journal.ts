@@ -1,6 +1,7 @@
 // What the simulated transfer keeps on the target's disk: the shapes of the shipped journal, without its bytes. Knows no wire.
 import type { Verified } from '../model/move.ts';
 import type { JournalState, RoundOrder, RoundReport } from '../transfer/transfer.ts';
+import type { MemoryCopy } from './machine.ts';
 
 export interface Begun extends RoundOrder {
   /** What the source listed; the same text means the same bytes. */
@@ -22,6 +23,8 @@ export interface Journal {
   bytesResumed: bigint;
   rounds: bigint[];
   verified: Verified | null;
+  /** Of a directory: what both sides agreed on last. */
+  committed: MemoryCopy['live'];
 }
 
 export const newJournal = (moveUid: string, epoch: number, pristine: boolean): Journal => ({
@@ -34,6 +37,7 @@ export const newJournal = (moveUid: string, epoch: number, pristine: boolean): J
   bytesResumed: 0n,
   rounds: [],
   verified: null,
+  committed: new Map(),
 });
 
 export const stateOf = (journal: Journal): JournalState => ({

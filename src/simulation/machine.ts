@@ -6,20 +6,35 @@ import { FlockError } from '../model/errors.ts';
 import { memoryDisk, MemoryPool, type MemoryDisk, type MemoryPoolOptions } from '../pools/memory.ts';
 import type { CopyName } from '../pools/pool.ts';
 import type { Chance } from './chance.ts';
+import { folderDisk, pathOf, type FolderDisk } from './folders.ts';
 import type { Journal } from './journal.ts';
 
 export type MemoryCopy = MemoryDisk['copies'] extends Map<string, infer C> ? C : never;
 
 export const BLOCK = 4096;
+/** Of each pool, bytes. */
+export const CAPACITY = 96n << 20n;
 const FIRST = 0n;
+
+interface Mounted {
+  copy: MemoryCopy;
+  /** The device, or the directory. */
+  device: string;
+  readOnly: boolean;
+}
 
 export class Machine {
   readonly name: string;
+  /** Its pool of devices. */
   readonly disk: MemoryDisk;
-  readonly capacity: bigint;
+  /** Its pool of directories, on a disk of its own. */
+  readonly folders: FolderDisk | null;
+  readonly capacity = CAPACITY;
   powered = true;
   /** What is mounted, by path. */
-  readonly mounts = new Map<string, { device: string; readOnly: boolean }>();
+  readonly mounts = new Map<string, Mounted>();
+  /** Files that somebody has open although the volume was unmounted under him. */
+  readonly open = new Set<{ copy: MemoryCopy; who: string }>();
   readonly journals = new Map<CopyName, Journal>();
   publications: { [copy: CopyName]: Publication[] } = {};
   /** How likely a look at a device finds nothing, and a filesystem cannot be grown. */
@@ -27,16 +42,44 @@ export class Machine {
   /** What was written and not synced, as it was before: by copy, by block. */
   readonly unsynced = new Map<MemoryCopy['live'], Map<bigint, Buffer | undefined>>();
 
-  constructor(name: string, capacity: bigint) {
+  constructor(name: string, withFolders: boolean) {
     this.name = name;
-    this.capacity = capacity;
-    this.disk = memoryDisk(`pool of ${name}`, capacity);
+    this.disk = memoryDisk(`pool of ${name}`, CAPACITY);
+    this.folders = withFolders ? folderDisk(`folders of ${name}`, CAPACITY) : null;
+  }
+
+  get disks(): readonly MemoryDisk[] {
+    return this.folders ? [this.disk, this.folders] : [this.disk];
+  }
+
+  /** All copies by name, in both pools; without those that are going, of which nobody gets anything back. */
+  get copies(): Map<CopyName, MemoryCopy> {
+    const folders = [...(this.folders?.copies ?? [])].filter(([, { state }]) => state !== 'removing');
+    return new Map([...this.disk.copies, ...folders]);
+  }
+
+  copy(name: CopyName): MemoryCopy | undefined {
+    const folder = this.folders?.copies.get(name);
+    return this.disk.copies.get(name) ?? (folder?.state === 'removing' ? undefined : folder);
+  }
+
+  /** The disk that the copy is on is not there now. */
+  isAway(copy: MemoryCopy): boolean {
+    return this.disks.some(({ gone, copies }) => gone !== null && [...copies.values()].includes(copy));
+  }
+
+  /** Something is written there, and not synced yet. */
+  unsafe(live: MemoryCopy['live'], block: bigint): void {
+    const before = this.unsynced.get(live) ?? new Map<bigint, Buffer | undefined>();
+    if (!before.has(block)) before.set(block, live.get(block));
+    this.unsynced.set(live, before);
   }
 
   /** Everything but the disk is gone; of what was not synced, chance decides. */
   powerOff(chance: Chance): void {
     this.powered = false;
     this.mounts.clear();
+    this.open.clear();
     for (const copy of this.disk.copies.values()) copy.device = null;
     for (const [live, blocks] of this.unsynced) for (const [block, old] of blocks) if (chance.happens(0.5)) putBack(live, block, old);
     this.unsynced.clear();
@@ -44,26 +87,25 @@ export class Machine {
 
   /** The copy that is mounted there, if any. */
   mountedAt(target: string): MemoryCopy | null {
-    const mounted = this.mounts.get(target);
-    return mounted ? (this.#withDevice(mounted.device) ?? null) : null;
-  }
-
-  #withDevice(device: string): MemoryCopy | undefined {
-    return [...this.disk.copies.values()].find((copy) => copy.device === device);
+    return this.mounts.get(target)?.copy ?? null;
   }
 
   copyAt(device: string): MemoryCopy {
-    const found = this.#withDevice(device);
+    const found = [...this.disk.copies.values()].find((copy) => copy.device === device);
     if (!found) throw new FlockError('NotFound', `${device} is no block device: was it detached meanwhile?`);
+    return found;
+  }
+
+  folderAt(path: string): MemoryCopy {
+    const [, found] = [...(this.folders?.copies ?? [])].find(([name, copy]) => pathOf(name, copy) === path) ?? [];
+    if (!found) throw new FlockError('NotFound', `${path} is no directory: was it fenced meanwhile?`);
     return found;
   }
 
   /** Copies that somebody may write: by label, with their paths. */
   inUse(): { copy: MemoryCopy; target: string }[] {
-    return [...this.mounts].flatMap(([target]) => {
-      const copy = this.mountedAt(target);
-      return copy ? [{ copy, target }] : [];
-    });
+    const mounted = [...this.mounts].map(([target, { copy }]) => ({ copy, target }));
+    return [...mounted, ...[...this.open].map(({ copy, who }) => ({ copy, target: `the files of ${who}` }))];
   }
 
   store(): PublicationStore {
@@ -103,12 +145,11 @@ export const writeText = (live: MemoryCopy['live'], block: bigint, text: string)
 
 /** The verbs on its mounts. `formats` is told before a filesystem is made. */
 export function mountsOf(machine: Machine, chance: Chance, formats: (copy: MemoryCopy) => void): Mounts {
-  const mount = (device: string, target: string, readOnly: boolean): void => {
-    machine.copyAt(device);
+  const mount = (copy: MemoryCopy, { device, target, readOnly }: Pick<Mounted, 'device' | 'readOnly'> & { target: string }): void => {
     const there = machine.mounts.get(target);
-    if (there && (there.device !== device || there.readOnly !== readOnly))
+    if (there && (there.copy !== copy || there.readOnly !== readOnly))
       throw new FlockError('InUse', `${target} is where ${there.device} is mounted`);
-    machine.mounts.set(target, { device, readOnly });
+    machine.mounts.set(target, { copy, device, readOnly });
   };
   return {
     beFormatted: async (device, filesystem, formatted) => {
@@ -123,12 +164,13 @@ export function mountsOf(machine: Machine, chance: Chance, formats: (copy: Memor
     },
     beDistinct: async (device) => void machine.copyAt(device),
     beMounted: async (device, target, filesystem, readOnly) => {
-      if (textAt(machine.copyAt(device).live, FIRST) !== filesystem) throw new FlockError('Corrupt', `${device} holds no ${filesystem}`);
-      mount(device, target, readOnly);
+      const copy = machine.copyAt(device);
+      if (textAt(copy.live, FIRST) !== filesystem) throw new FlockError('Corrupt', `${device} holds no ${filesystem}`);
+      mount(copy, { device, target, readOnly });
     },
     beUnmounted: async (target) => void machine.mounts.delete(target),
-    beBound: async (device, target) => mount(device, target, false),
-    beFolderBound: async (folder, target, readOnly) => mount(folder, target, readOnly),
+    beBound: async (device, target) => mount(machine.copyAt(device), { device, target, readOnly: false }),
+    beFolderBound: async (folder, target, readOnly) => mount(machine.folderAt(folder), { device: folder, target, readOnly }),
     beGrown: async () => {
       if (chance.happens(machine.blindness)) throw new FlockError('NotPermitted', 'the filesystem cannot be grown now');
     },

@@ -1,10 +1,12 @@
 // What goes wrong, and rights itself after a while: processes, power, network, server, disks, clocks. Everything can be ended at once, when
 // a history comes to its rest.
+import type { Application } from './applications.ts';
 import type { Chance } from './chance.ts';
 import type { Stored } from '../model/meta.ts';
 import type { Volume } from '../model/volume.ts';
+import type { MemoryDisk } from '../pools/memory.ts';
 import type { Backup } from './server.ts';
-import type { Machine } from './machine.ts';
+import { CAPACITY, type Machine } from './machine.ts';
 import { SKEW } from './rules.ts';
 import type { World } from './world.ts';
 
@@ -14,12 +16,14 @@ const CUT_OVER = new Set(['ReadyToCutOver', 'Fencing', 'FinalDelta']);
 export class Misfortune {
   readonly #world: World;
   readonly #chance: Chance;
+  readonly #applications: () => readonly Application[];
   /** How to end what lasts. */
   readonly #lasting = new Set<() => void>();
   #backup: (Backup & { volumes: readonly Stored<Volume>[] }) | null = null;
 
-  constructor(world: World) {
+  constructor(world: World, applications: () => readonly Application[]) {
     this.#world = world;
+    this.#applications = applications;
     this.#chance = world.chance.fork();
   }
 
@@ -111,17 +115,21 @@ export class Misfortune {
   fullFirst(): void {
     const left = ({ disk, capacity }: Machine): bigint => [...disk.copies.values()].reduce((sum, { size }) => sum - size, capacity);
     const [first] = [...this.#world.machines.values()].toSorted((one, other) => Number(left(other) - left(one)));
-    if (first) this.fullPool(first.name);
+    if (first) this.fullPool(first.disk);
   }
 
-  fullPool(node = this.#node()): void {
-    const { disk, capacity } = this.#world.machine(node);
+  #disk(): MemoryDisk {
+    const { disk, disks } = this.#world.machine(this.#node());
+    return this.#chance.pick(disks) ?? disk;
+  }
+
+  fullPool(disk = this.#disk()): void {
     disk.capacity = [...disk.copies.values()].reduce((sum, { size }) => sum + size, 0n) + (4n << 20n);
-    this.#last(`${disk.uuid} is full`, () => void (disk.capacity = capacity));
+    this.#last(`${disk.uuid} is full`, () => void (disk.capacity = CAPACITY));
   }
 
   poolGone(): void {
-    const { disk } = this.#world.machine(this.#node());
+    const disk = this.#disk();
     disk.gone = 'it is not mounted';
     this.#last(`${disk.uuid} is not mounted`, () => void (disk.gone = null));
   }
@@ -130,6 +138,13 @@ export class Misfortune {
     const machine = this.#world.machine(this.#node());
     machine.blindness = 0.5;
     this.#last(`${machine.name} looks at devices and finds nothing`, () => void (machine.blindness = 0));
+  }
+
+  /** Somebody unmounts a volume under its application, which has files open and goes on with them for a while. */
+  pullAway(): void {
+    const application = this.#chance.pick(this.#applications());
+    if (application?.pulledAway())
+      this.#last(`files of ${application.volume} stay open without a mount`, () => application.closes(), 9_000);
   }
 
   /** A node that was taken over, or is confused, asks for what is not its own. */
@@ -147,11 +162,12 @@ export class Misfortune {
   diskLost(): void {
     const node = this.#node();
     const machine = this.#world.machine(node);
+    const disk = this.#chance.pick(machine.disks) ?? machine.disk;
     if (machine.powered) this.#world.powerOff(node);
-    this.#last(`${node} lost its disk`, () => this.#world.powerOn(node), 15_000);
-    this.#world.rules.diskLost(node);
-    machine.disk.copies.clear();
-    machine.journals.clear();
+    this.#last(`${node} lost its disk, the ${disk.uuid}`, () => this.#world.powerOn(node), 15_000);
+    this.#world.rules.diskLost(node, disk);
+    for (const name of disk.copies.keys()) machine.journals.delete(name);
+    disk.copies.clear();
     this.#world.rules.touched();
   }
 

@@ -9,7 +9,7 @@ import { StorageNodes } from '../model/storage-node.ts';
 import { RESTORED, Volumes, type Volume } from '../model/volume.ts';
 import { Application } from './applications.ts';
 import type { VolumeTruth } from './truth.ts';
-import type { World } from './world.ts';
+import { FOLDERS, type World } from './world.ts';
 
 const SIZES = ['8Mi', '9Mi', '12Mi', '10000000'];
 const LARGER = ['13Mi', '16Mi', '20Mi'];
@@ -40,14 +40,18 @@ export class People {
     return this.#world.server.registry;
   }
 
-  #node(): string {
-    return this.#world.chance.pick([...this.#world.machines.keys()]) ?? '';
+  #node(pool = 'local'): string {
+    return this.#world.chance.pick(this.#nodesWith(pool)) ?? '';
   }
 
-  /** Mostly where it is not yet. */
+  #nodesWith(pool: string): string[] {
+    return [...this.#world.machines].flatMap(([name, { folders }]) => (pool === FOLDERS && folders === null ? [] : [name]));
+  }
+
+  /** Mostly where it is not yet, and where its pool is. */
   #elsewhere(name: string | undefined): string {
-    const at = this.#world.volumes().find(({ metadata }) => metadata.name === name)?.spec.node;
-    const others = [...this.#world.machines.keys()].filter((node) => node !== at);
+    const { node: at, pool } = this.#world.volumes().find(({ metadata }) => metadata.name === name)?.spec ?? {};
+    const others = this.#nodesWith(this.#world.chance.happens(0.97) ? (pool ?? 'local') : 'local').filter((node) => node !== at);
     return (this.#world.chance.happens(0.95) ? this.#world.chance.pick(others) : null) ?? this.#node();
   }
 
@@ -60,21 +64,31 @@ export class People {
   }
 
   create(anywhere = this.#world.chance.happens(0.5), most = MOST_VOLUMES): void {
-    const { chance } = this.#world;
     if (this.#world.volumes().length >= most) return;
     this.#made += 1;
     const name = `v${this.#made}`;
-    const spec: Volume['spec'] = {
-      size: chance.pick(SIZES) ?? '8Mi',
-      volumeMode: chance.happens(0.2) ? 'Block' : 'Filesystem',
-      retainSource: chance.pick(['0s', '0s', '10s', '40s']) ?? '10s',
-      ...(anywhere ? {} : { node: this.#node() }),
-      ...(chance.happens(0.3) ? { allowedPause: '1ms' } : {}),
-    };
+    const pool = this.#pool();
+    const spec = { ...this.#spec(pool ?? 'local'), ...(pool ? { pool } : {}), ...(anywhere ? {} : { node: this.#node(pool ?? 'local') }) };
     this.#try(`creates volume ${name} ${JSON.stringify(spec)}`, () => {
       this.#registry.create(Volumes, { apiVersion: GROUP_VERSION, kind: 'Volume', metadata: { name }, spec } as Volume);
       this.applications.set(name, new Application(this.#world, name));
     });
+  }
+
+  /** Null where there is but one: then it need not be named. */
+  #pool(): string | null {
+    if (this.#nodesWith(FOLDERS).length === 0) return null;
+    return this.#world.chance.happens(0.5) ? FOLDERS : 'local';
+  }
+
+  #spec(pool: string): Volume['spec'] {
+    const { chance } = this.#world;
+    return {
+      size: chance.pick(SIZES) ?? '8Mi',
+      volumeMode: pool === 'local' && chance.happens(0.2) ? 'Block' : 'Filesystem',
+      retainSource: chance.pick(['0s', '0s', '10s', '40s']) ?? '10s',
+      ...(chance.happens(0.3) ? { allowedPause: '1ms' } : {}),
+    };
   }
 
   delete(): void {
@@ -139,9 +153,8 @@ export class People {
   drain(): void {
     const node = this.#node();
     this.#cordon(node, true);
-    const others = [...this.#world.machines.keys()].filter((other) => other !== node);
     for (const { metadata, spec } of this.#world.volumes())
-      if (spec.node === node) this.order(metadata.name, this.#world.chance.pick(others) ?? '');
+      if (spec.node === node) this.order(metadata.name, this.#elsewhere(metadata.name));
   }
 
   #cordon(node: string, unschedulable: boolean): void {
@@ -203,11 +216,11 @@ export class People {
   #name(truth: VolumeTruth, record: Stored<Volume>): void {
     const { placed } = truth;
     if (!placed) return;
-    const found = this.#world.machine(placed.node).disk.copies.get(`${truth.uid}-${placed.copy}`);
+    const found = this.#world.machine(placed.node).copy(`${truth.uid}-${placed.copy}`);
     // One that was committed and not activated yet is proven for that very commit.
     const arriving = found?.label.role === 'incoming';
     const epoch = arriving ? placed.epoch : Math.max(placed.epoch, record.spec.epoch ?? 0, found?.label.epoch ?? 0) + 1;
-    const spec = { node: placed.node, copy: placed.copy, epoch, pool: 'local', move: arriving ? placed.move : null };
+    const spec = { node: placed.node, copy: placed.copy, epoch, pool: truth.pool ?? 'local', move: arriving ? placed.move : null };
     this.#try(`names copy ${placed.copy} on ${placed.node} as ${truth.name} at epoch ${epoch}`, () => {
       this.#registry.patch(Volumes, truth.name, { metadata: { uid: truth.uid, annotations: { [RESTORED]: null } }, spec });
     });
@@ -246,10 +259,10 @@ export class People {
 
   #removeByHand(which: (label: CopyLabel) => boolean): void {
     for (const machine of this.#world.machines.values())
-      for (const [name, { label, device }] of machine.disk.copies) {
-        if (!which(label) || device !== null) continue;
+      for (const [name, copy] of machine.copies) {
+        if (!which(copy.label) || machine.inUse().some((used) => used.copy === copy) || copy.device !== null) continue;
         this.#world.note('people', `remove ${name} from ${machine.name} by hand`);
-        machine.disk.copies.delete(name);
+        for (const { copies } of machine.disks) copies.delete(name);
         machine.journals.delete(name);
         this.#world.rules.touched();
       }

@@ -8,13 +8,14 @@ import type { Offer, PullOptions, RoundOrder, RoundReport } from '../transfer/tr
 import { newJournal, stateOf, type Begun, type Journal } from './journal.ts';
 import type { Life } from './life.ts';
 import { BLOCK, type Machine } from './machine.ts';
+import { scrubTree, TreePull } from './pull-tree.ts';
 import type { Link, Wires } from './wire.ts';
 
 /** Blocks of one answer, and between two syncs. */
-const EXTENT = 2;
-const SYNC = 4;
+export const EXTENT = 2;
+export const SYNC = 4;
 /** Bytes a second, as a round reports them. */
-const RATE = BLOCK * 100;
+export const RATE = BLOCK * 100;
 
 export interface PullParts {
   machine: Machine;
@@ -52,7 +53,8 @@ async function pullRound(parts: PullParts, options: PullOptions, order: RoundOrd
   if (before) return before;
   const link = await dial(parts, options);
   try {
-    return await new Pull({ ...parts, options, order, journal, link }).round();
+    const round = { ...parts, options, order, journal, link };
+    return await (target.pool.openTree ? new TreePull(round) : new Pull(round)).round();
   } finally {
     link.end(null);
   }
@@ -71,6 +73,8 @@ async function openJournal({ machine, life }: PullParts, { hello, target }: Pull
 }
 
 async function isEmpty({ pool, copy }: { pool: Pool; copy: CopyName }): Promise<boolean> {
+  // Of a directory nothing is skipped: it is looked at.
+  if (pool.openTree) return false;
   for await (const { kind } of pool.changed(copy, null, 'live')) if (kind === 'DATA') return false;
   return true;
 }
@@ -199,7 +203,7 @@ async function readAll(handle: BlockHandle, blocks: readonly bigint[]): Promise<
 
 // ---- at the target -------------------------------------------------------------------------------------------------------------
 
-interface Round extends PullParts {
+export interface Round extends PullParts {
   options: PullOptions;
   order: RoundOrder;
   journal: Journal;
@@ -314,7 +318,7 @@ class Pull {
       options.crash('transfer.block.written');
     }
     await this.#go(handle.sync());
-    const live = machine.disk.copies.get(options.target.copy)?.live;
+    const live = machine.copy(options.target.copy)?.live;
     if (live) machine.unsynced.delete(live);
     options.crash('transfer.device.synced');
     for (const block of blocks) journal.begun?.done.add(block);
@@ -342,13 +346,8 @@ class Pull {
   /** First the half of it: whoever dies between leaves a torn block. */
   async #write(handle: BlockHandle, block: bigint, bytes: Buffer): Promise<void> {
     const { machine, options, life } = this.#round;
-    const live = machine.disk.copies.get(options.target.copy)?.live;
-    const index = block / BigInt(BLOCK);
-    if (live) {
-      const before = machine.unsynced.get(live) ?? new Map<bigint, Buffer | undefined>();
-      if (!before.has(index)) before.set(index, live.get(index));
-      machine.unsynced.set(live, before);
-    }
+    const live = machine.copy(options.target.copy)?.live;
+    if (live) machine.unsafe(live, block / BigInt(BLOCK));
     if (life.chance.happens(0.3)) {
       const torn = Buffer.from(bytes);
       torn.fill(0xff, BLOCK / 2);
@@ -414,31 +413,44 @@ class Pull {
 const ZEROS = Buffer.alloc(BLOCK);
 
 async function scrub(parts: PullParts, options: PullOptions, point: string): ReturnType<Transfer['scrub']> {
-  const { target, signal, hello } = options;
+  const { target, signal } = options;
   signal.throwIfAborted();
   await target.pool.verify();
   const link = await dial(parts, options);
   try {
-    const source = new Source(link);
-    const { pool, copy, fenced } = link.offer as Offer;
+    if (target.pool.openTree) return await scrubbedTree(parts, options, link);
+    const { fenced } = link.offer as Offer;
     if (!fenced) throw new FlockError('Conflict', 'the source does not hold its copy still');
-    const [here, there] = [
-      await blocksOf(target.pool, target.copy, null, point),
-      await link.call(() => blocksOf(pool, copy, null, 'live')),
-    ];
-    const blocks = [...new Set([...here, ...there])];
-    const theirs = await link.call(() => source.read('live', blocks));
-    const handle = await target.pool.open(target.copy, point, 'read');
-    const mine = await readAll(handle, blocks);
-    await handle.close();
-    signal.throwIfAborted();
-    const same = blocks.every((_, index) => mine[index]?.equals(theirs[index] ?? Buffer.alloc(0)));
-    parts.scrubbed(hello.moveUid, same);
-    if (!same) throw new FlockError('Corrupt', `the committed bytes of ${target.copy} are not those of its source`);
-    return { leaves: blocks.length, repaired: 0, rotten: 0, unproven: 0, overwritten: 0, root: '' };
+    return await scrubbedBlocks(parts, { ...options, point }, link);
   } finally {
     link.end(null);
   }
+}
+
+async function scrubbedBlocks(parts: PullParts, options: PullOptions & { point: string }, link: Link): ReturnType<Transfer['scrub']> {
+  const { target, signal, hello, point } = options;
+  const source = new Source(link);
+  const { pool, copy } = link.offer as Offer;
+  const [here, there] = [await blocksOf(target.pool, target.copy, null, point), await link.call(() => blocksOf(pool, copy, null, 'live'))];
+  const blocks = [...new Set([...here, ...there])];
+  const theirs = await link.call(() => source.read('live', blocks));
+  const handle = await target.pool.open(target.copy, point, 'read');
+  const mine = await readAll(handle, blocks);
+  await handle.close();
+  signal.throwIfAborted();
+  const same = blocks.every((_, index) => mine[index]?.equals(theirs[index] ?? Buffer.alloc(0)));
+  parts.scrubbed(hello.moveUid, same);
+  if (!same) throw new FlockError('Corrupt', `the committed bytes of ${target.copy} are not those of its source`);
+  return { leaves: blocks.length, repaired: 0, rotten: 0, unproven: 0, overwritten: 0, root: '' };
+}
+
+async function scrubbedTree(parts: PullParts, { target, hello }: PullOptions, link: Link): ReturnType<Transfer['scrub']> {
+  const committed = parts.machine.journals.get(target.copy)?.committed;
+  if (!committed) throw new FlockError('NotFound', `what was committed of ${target.copy} is not known any more`);
+  const { same, report } = await scrubTree(link, committed);
+  parts.scrubbed(hello.moveUid, same);
+  if (!same) throw new FlockError('Corrupt', `the committed files of ${target.copy} are not those of its source`);
+  return report;
 }
 
 const isSameRound = (begun: Begun, order: RoundOrder): boolean =>

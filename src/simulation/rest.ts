@@ -5,7 +5,7 @@ import type { Stored } from '../model/meta.ts';
 import { Moves, type Move } from '../model/move.ts';
 import { Volumes } from '../model/volume.ts';
 import { messageOf } from '../model/errors.ts';
-import type { Machine } from './machine.ts';
+import type { Machine, MemoryCopy } from './machine.ts';
 import type { Misfortune } from './misfortune.ts';
 import type { People } from './people.ts';
 import type { World } from './world.ts';
@@ -65,6 +65,7 @@ const phaseOf = ({ status }: Stored<Move>): string => status?.phase ?? 'Pending'
 const hasEnded = (move: Stored<Move>): boolean => ENDED.includes(phaseOf(move));
 
 function isVain(world: World, names: ReadonlySet<string>, move: Stored<Move>): boolean {
+  if (phaseOf(move) === 'Pending' && move.status?.obstacle?.reason === 'NoPool') return true;
   if (phaseOf(move) === 'Pending' && !names.has(move.spec.volume)) return true;
   return world.rules.truths.get(move.status?.volumeUid ?? '')?.rewritten === true;
 }
@@ -99,16 +100,24 @@ function disksLeft(world: World): string[] {
   return world.wires.open > 0 ? [...left, `${world.wires.open} nodes still offer volume data`] : left;
 }
 
-const copiesLeft = ({ name: node, disk }: Machine, named: ReadonlyMap<string, string | undefined>): string[] =>
-  [...disk.copies].flatMap(([name, { label, points }]) => {
-    if (named.get(name) !== node) return [`${node} still has copy ${label.copy} of ${label.volume} (${label.role})`];
-    if (points.size === 0 && label.role === 'active') return [];
-    const of = `copy ${label.copy} of ${label.volume} on ${node}`;
-    return [`${of} is ${label.role}, with points ${[...points.keys()].join()}`];
-  });
+const copiesLeft = ({ name: node, disks }: Machine, named: ReadonlyMap<string, string | undefined>): string[] =>
+  disks
+    .flatMap(({ copies }) => [...copies])
+    .flatMap(([name, copy]) => {
+      const { label, points } = copy;
+      if (named.get(name) !== node) return [`${node} still has copy ${label.copy} of ${label.volume} (${label.role})`];
+      if (points.size === 0 && label.role === 'active' && isInOrder(copy)) return [];
+      const of = `copy ${label.copy} of ${label.volume} on ${node}`;
+      return [`${of} is ${label.role}, with points ${[...points.keys()].join()}`];
+    });
 
-const journalsLeft = ({ name: node, disk, journals }: Machine): string[] =>
-  [...journals.keys()].filter((name) => !disk.copies.has(name)).map((name) => `${node} still has a journal of ${name}`);
+/** Of a directory: whole, and where the served ones lie. */
+const isInOrder = (copy: MemoryCopy): boolean => !('state' in copy) || (copy.state === 'ready' && 'at' in copy && copy.at === 'served');
+
+const journalsLeft = ({ name: node, disks, journals }: Machine): string[] =>
+  [...journals.keys()]
+    .filter((name) => !disks.some(({ copies }) => copies.has(name)))
+    .map((name) => `${node} still has a journal of ${name}`);
 
 /** One that stays where its pool was away when it was unmounted is no harm; after the next use it is gone. */
 const devicesLeft = (world: World): string[] =>

@@ -1,11 +1,12 @@
 // The rules of DESIGN.md as the engine has them, judged after every event against what is true: by the bytes, the mounts and the labels on
 // the disks and by every write of a record. Uses none of the shipped judgements, so that a broken one is seen. The first breach ends a
 // history.
-import type { CopyLabel } from '../model/label.ts';
+import { copyName, type CopyLabel } from '../model/label.ts';
 import type { ApiObject, Stored } from '../model/meta.ts';
 import type { Move, MovePhase } from '../model/move.ts';
 import { durationMs } from '../model/names.ts';
 import type { Volume } from '../model/volume.ts';
+import type { MemoryDisk } from '../pools/memory.ts';
 import { textAt, type Machine, type MemoryCopy } from './machine.ts';
 import type { Seen } from './server.ts';
 import type { VirtualTime } from './time.ts';
@@ -183,9 +184,9 @@ export class Rules {
   }
 
   /** A disk was exchanged: what was on it is lost. Where only a spare was on it, nothing is lost. */
-  diskLost(node: string): void {
+  diskLost(node: string, { copies }: MemoryDisk): void {
     for (const [key, { node: on, label }] of this.#onDisks()) {
-      if (on !== node) continue;
+      if (on !== node || !copies.has(copyName(label))) continue;
       this.#copies.delete(key);
       const truth = this.truths.get(label.volumeUid);
       if (truth && (truth.placed?.copy === label.copy || label.role === 'incoming')) truth.lost = true;
@@ -213,13 +214,13 @@ export class Rules {
   }
 
   #find({ uid }: VolumeTruth, { node, copy }: Placed): MemoryCopy | undefined {
-    return this.#parts.machines.get(node)?.disk.copies.get(`${uid}-${copy}`);
+    return this.#parts.machines.get(node)?.copy(`${uid}-${copy}`);
   }
 
-  #move({ metadata, status }: Stored<Move>): void {
-    const truth = this.truths.get(status?.volumeUid ?? '');
-    const phase = status?.phase ?? 'Pending';
-    this.#checkProgress(metadata, phase, status?.round ?? -1);
+  #move({ metadata, status = {} }: Stored<Move>): void {
+    const { volumeUid = '', phase = 'Pending', round = -1 } = status;
+    const truth = this.truths.get(volumeUid);
+    this.#checkProgress(metadata, phase, round);
     if (phase === 'Done' || ROLLED_BACK.has(phase)) this.ended.set(metadata.uid, phase);
     if (!truth || truth.rewritten || truth.lost) return;
     this.#checkOnlyMove(truth, metadata.name, phase);
@@ -231,7 +232,8 @@ export class Rules {
     this.#progress.set(uid, { phase, round });
     if (phase !== before.phase && !FOLLOWS[before.phase].includes(phase))
       this.break('rule 3, nothing is written over unseen', `${name} was ${before.phase}, and is ${phase}`);
-    if (round < before.round) this.break('rule 3, nothing is written over unseen', `${name} was in round ${before.round}, and is in ${round}`);
+    if (round < before.round)
+      this.break('rule 3, nothing is written over unseen', `${name} was in round ${before.round}, and is in ${round}`);
   }
 
   #checkOnlyMove(truth: VolumeTruth, name: string, phase: MovePhase): void {
@@ -255,8 +257,8 @@ export class Rules {
 
   #onDisks(): Map<string, OnDisk> {
     const copies = new Map<string, OnDisk>();
-    for (const { name: node, disk } of this.#parts.machines.values())
-      for (const [name, { label }] of disk.copies) copies.set(`${name} on ${node}`, { node, label });
+    for (const { name: node, copies: there } of this.#parts.machines.values())
+      for (const [name, { label }] of there) copies.set(`${name} on ${node}`, { node, label });
     return copies;
   }
 

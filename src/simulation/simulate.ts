@@ -61,6 +61,7 @@ function actsOf(people: People, misfortune: Misfortune, temper: Temper): Act[] {
       people.create(true, 6);
     }),
     act('blindness', temper.disks, () => misfortune.blindness()),
+    act('unmounted under it', 1.5, () => misfortune.pullAway()),
     act('intruder', 0.7, () => misfortune.intruder()),
     act('clocks', 0.3, () => misfortune.clocks()),
     act('disk lost', temper.losses, () => misfortune.diskLost()),
@@ -112,7 +113,7 @@ export async function simulate(seed: number, { tell }: SimulateOptions = {}): Pr
 
 async function history(seed: number, world: World): Promise<Outcome> {
   const people = new People(world);
-  const misfortune = new Misfortune(world);
+  const misfortune = new Misfortune(world, () => [...people.applications.values()]);
   const acts = actsOf(people, misfortune, temperOf(world));
   // Long enough for another to lead, while the first one's order is still in his pocket.
   world.onStun = (point) => {

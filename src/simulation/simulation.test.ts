@@ -27,7 +27,7 @@ async function withVolume(tell: ((line: string) => void) | null = null): Promise
   const world = new World(3, tell);
   world.deaths.calm = true;
   await world.pass(20_000);
-  const spec = { size: '8Mi', node: 'node-1' };
+  const spec = { size: '8Mi', node: 'node-1', pool: 'local' };
   world.server.registry.create<Volume>(Volumes, { apiVersion: GROUP_VERSION, kind: 'Volume', metadata: { name: 'db' }, spec } as Volume);
   await world.pass(20_000);
   return { world, volume: () => world.volumes()[0] };
@@ -53,8 +53,9 @@ test('a pool that was away between two looks of its agent leaves nothing blocked
 
 test('a copy that vanished from its pool is told of without anything else happening', async () => {
   const { world, volume } = await withVolume();
-  world.rules.diskLost('node-1');
-  world.machine('node-1').disk.copies.clear();
+  const { disk } = world.machine('node-1');
+  world.rules.diskLost('node-1', disk);
+  disk.copies.clear();
   await world.pass(60_000);
   assert.equal(volume()?.status?.obstacle?.reason, 'CopyMissing');
 });
@@ -75,7 +76,7 @@ test('what an agent cannot do is told of by an event, with the reason', async ()
   const { world } = await withVolume((line) => void lines.push(line));
   const { disk } = world.machine('node-1');
   disk.capacity = 0n;
-  world.server.registry.patch(Volumes, 'db', { spec: { size: '16Mi' } });
+  world.rules.ordered(() => world.server.registry.patch(Volumes, 'db', { spec: { size: '16Mi' } }));
   await world.pass(5_000);
   assert.ok(lines.some((line) => /tells of db \(Warning GrowFailed\): .*room/u.test(line)));
 });
@@ -124,7 +125,7 @@ for (const [role, point] of DEADLY)
     await world.pass(120_000);
     assert.deepEqual(world.volumes(), []);
     assert.deepEqual(
-      [...world.machines.values()].flatMap(({ disk }) => [...disk.copies.keys()]),
+      [...world.machines.values()].flatMap(({ copies }) => [...copies.keys()]),
       [],
     );
     assert.equal(world.rules.breach, null);

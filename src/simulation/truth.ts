@@ -22,6 +22,8 @@ export interface VolumeTruth {
   name: string;
   /** As somebody asked for last. */
   size: string;
+  /** As its maker named it. */
+  pool: string | null;
   placed: Placed | null;
   /** When that was written. */
   placedAt: number;
@@ -56,6 +58,7 @@ export const newTruth = ({ metadata, spec }: Stored<Volume>): VolumeTruth => ({
   uid: metadata.uid,
   name: metadata.name,
   size: spec.size,
+  pool: spec.pool ?? null,
   placed: null,
   placedAt: 0,
   epochs: new Map(),

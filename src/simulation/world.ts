@@ -14,12 +14,14 @@ import type { ApiObject, Stored } from '../model/meta.ts';
 import { Moves, type Move } from '../model/move.ts';
 import { StorageNodes } from '../model/storage-node.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
+import type { MemoryDisk } from '../pools/memory.ts';
 import type { Pool } from '../pools/pool.ts';
 import type { Hello } from '../transfer/transfer.ts';
 import { Chance } from './chance.ts';
 import { Deaths } from './deaths.ts';
 import { Life } from './life.ts';
 import { Line } from './line.ts';
+import { FolderPool } from './folders.ts';
 import { Machine, mountsOf, NodePool } from './machine.ts';
 import { transferOf } from './pull.ts';
 import { Rules, SKEW } from './rules.ts';
@@ -30,8 +32,9 @@ import { Wires } from './wire.ts';
 
 /** Shorter than in real life, so that a history has several of everything. */
 const CAPS: Caps = { ...DEFAULT_CAPS, perNode: 2, maxRounds: 4, fencedMs: 20_000 };
-const CAPACITY = 96n << 20n;
 const MEAN_RESTART = 2_000;
+/** Name of the pools of directories. */
+export const FOLDERS = 'folders';
 /** Ten times what a history has: somebody tries the same again and again. */
 const MOST_EVENTS = 500_000;
 
@@ -41,6 +44,12 @@ interface Running {
   stop: () => Promise<void>;
   /** Its local socket; null before it listens. */
   calls: { [path: string]: Call } | null;
+}
+
+interface NodePoolParts {
+  type: Pool['type'];
+  disk: MemoryDisk;
+  open: () => Pool;
 }
 
 export class World {
@@ -80,7 +89,11 @@ export class World {
     );
     this.wires = new Wires({ time: this.time, weather: this.weather, uidOf: (node) => this.#uidOf(node) });
     const nodes = 2 + this.chance.below(3);
-    for (let number = 1; number <= nodes; number += 1) this.machines.set(`node-${number}`, new Machine(`node-${number}`, CAPACITY));
+    const withFolders = this.chance.happens(0.6);
+    for (let number = 1; number <= nodes; number += 1) {
+      const name = `node-${number}`;
+      this.machines.set(name, new Machine(name, withFolders && (number <= 2 || this.chance.happens(0.7))));
+    }
     for (const node of this.machines.keys()) this.startAgent(node);
     for (const name of ['controller-1', 'controller-2']) {
       this.controllers.push(name);
@@ -205,11 +218,13 @@ export class World {
     const pools = new Map<string, Pool>();
     const broken = new Map<string, BrokenPool>();
     const reopen = async (): Promise<void> => {
-      if (pools.has('local')) return;
-      if (machine.disk.gone !== null) return void broken.set('local', { type: 'image', message: machine.disk.gone });
-      broken.delete('local');
-      const pool = new NodePool(machine, { name: 'local', disk: machine.disk, points: this.#points, crash: life.crash });
-      pools.set('local', life.mortal<Pool>(pool, touched));
+      for (const [name, pool] of this.#poolsOf(machine, life)) {
+        const { disk } = pool;
+        if (pools.has(name)) continue;
+        broken.delete(name);
+        if (disk.gone === null) pools.set(name, life.mortal(pool.open(), touched));
+        else broken.set(name, { type: pool.type, message: disk.gone });
+      }
     };
     void reopen();
     const mounts = life.mortal(
@@ -242,6 +257,16 @@ export class World {
     });
     this.#running.set(node, running);
     this.#supervise(running, started);
+  }
+
+  #poolsOf(machine: Machine, life: Life): [string, NodePoolParts][] {
+    const { disk, folders } = machine;
+    const { crash } = life;
+    const local = (): Pool => new NodePool(machine, { name: 'local', disk, points: this.#points, crash });
+    const all: [string, NodePoolParts][] = [['local', { type: 'image', disk, open: local }]];
+    if (folders === null) return all;
+    const beside = (): Pool => new FolderPool({ name: FOLDERS, machine, disk: folders, crash, pause: () => life.pause() });
+    return [...all, [FOLDERS, { type: 'directory', disk: folders, open: beside }]];
   }
 
   #supervise(running: Running, started: Promise<Agent>): void {
