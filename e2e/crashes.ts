@@ -7,7 +7,7 @@
 //   -- --plot NAME    only this plot: image, directory or snapshots (crashes/points.ts)
 //   -- --points WORD  only the points with this word in their names
 //   -- --lanes N      so many clusters at once, 2 by default
-import { mkdtempSync, realpathSync } from 'node:fs';
+import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -61,6 +61,7 @@ class Lane {
   readonly #tally: Tally;
   #stage: Stage | null = null;
   #clusters = 0;
+  #keeps = false;
 
   constructor(number: number, tally: Tally) {
     this.#folder = realpathSync(mkdtempSync(join(tmpdir(), `flock-crashes-${number}-`)));
@@ -102,6 +103,7 @@ class Lane {
   /** Kept for who wants to look, as far as it can be: its processes end with this one. */
   async #abandon(stage: Stage): Promise<void> {
     this.#stage = null;
+    this.#keeps = true;
     await stage.halt();
     say(`       kept in ${stage.layout.directory}`);
   }
@@ -109,6 +111,7 @@ class Lane {
   async close(): Promise<void> {
     await this.#stage?.close();
     this.#stage = null;
+    if (!this.#keeps) rmSync(this.#folder, { recursive: true });
   }
 }
 
