@@ -115,6 +115,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'await this.#ports.client.patch(Volumes, volume.metadata.name, { spec });',
       },
     ],
+    test: { file: 'src/controller/moves.test.ts', name: 'a commit writes over nothing that was written since it was decided' },
   },
   {
     name: 'write a phase without a compare-and-swap',
@@ -291,6 +292,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'known.moves();',
       },
     ],
+    test: { file: 'src/controller/moves.test.ts', name: 'a move is not accepted beside one of the same volume that no watch has told of' },
   },
   {
     name: 'wait at a deletion for a move that never began',
@@ -435,6 +437,31 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
     test: { file: 'src/decide/copies.test.ts', name: 'without a proof it is not served' },
+  },
+
+  // ---- directories -----------------------------------------------------------------------------------------------------------------
+  {
+    name: 'hold a copy without the proof that nobody has it',
+    rule: ONE_WRITABLE,
+    patches: [
+      {
+        file: 'src/agent/copies.ts',
+        search: 'this.#holds.set(copy.name, await copy.pool.hold(copy.name));',
+        replace: 'this.#holds.set(copy.name, { release: async () => undefined });',
+      },
+    ],
+  },
+  {
+    name: 'hold a directory without looking for who has it open',
+    rule: ONE_WRITABLE,
+    patches: [
+      {
+        file: 'src/pools/directory.ts',
+        search: "        this.place.crash('hold:renamed');\n        await checkUnused(this.place, name);\n",
+        replace: "        this.place.crash('hold:renamed');\n",
+      },
+    ],
+    test: { file: 'src/pools/directory.test.ts', name: 'is named, and keeps out the fence until he ends' },
   },
 
   // ---- what a simulation without bytes on disks, wires and people's strings cannot see -----------------------------------------------
