@@ -66,8 +66,14 @@ export interface Agent {
 
 export async function startAgent(options: AgentOptions): Promise<Agent> {
   const agent = new NodeAgent(options);
-  await agent.start();
-  return agent;
+  try {
+    await agent.start();
+    return agent;
+  } catch (error) {
+    // A node whose agent does not serve must not look alive.
+    await agent.stop();
+    throw error;
+  }
 }
 
 class NodeAgent implements Agent {
@@ -161,16 +167,7 @@ class NodeAgent implements Agent {
     this.#socket = await listen(socketCalls(offered, running), () => metrics.text());
     await this.#watch();
     this.#running.push(this.#reportForEver());
-    await this.#serveAlongside(offered);
-  }
-
-  async #serveAlongside(offered: LocalNode): Promise<void> {
-    try {
-      this.#alongside = (await this.#options.alongside?.(offered)) ?? null;
-    } catch (error) {
-      await this.stop();
-      throw error;
-    }
+    this.#alongside = (await this.#options.alongside?.(offered)) ?? null;
   }
 
   /** Only the owner reacts: a change that does not concern this node wakes nobody here. */

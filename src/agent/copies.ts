@@ -98,11 +98,13 @@ export class Copies {
     this.#filled.set(name, size);
   }
 
-  /** Writes the label to the disk itself. */
-  async relabel(copy: FoundCopy, change: Partial<CopyLabel>): Promise<void> {
+  /** Writes the label to the disk itself. The copy as it is labelled now: what is changed next must not bring back what was there before. */
+  async relabel(copy: FoundCopy, change: Partial<CopyLabel>): Promise<FoundCopy> {
+    const label = { ...copy.label, ...change };
     await copy.pool.verify();
-    await copy.pool.relabel(copy.name, { ...copy.label, ...change });
+    await copy.pool.relabel(copy.name, label);
     this.#inventory.touched(copy.pool.name);
+    return { ...copy, label };
   }
 
   /** Proves that nobody has the copy open, and keeps it so until let go. Safe to repeat. */

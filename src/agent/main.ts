@@ -83,61 +83,68 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
   const recorder = eventRecorder({ client, component: 'flock-agent', instance: node, clock: systemClock, log });
   const metrics = agentMetrics(node);
   const abilities = await hostAbilities();
-  const recorded = await recordedPools(options, signal);
-  const pools = await NodePools.open({ configurations: options.pools, file: join(folder, 'pools.json'), recorded, crash });
+  const pools = await NodePools.open({
+    configurations: options.pools,
+    file: join(folder, 'pools.json'),
+    recorded: await recordedPools(options, signal),
+    crash,
+  });
   const address = transferAddress(options.listen.host, options.network);
   const own = (): OwnAddress => ({ listening: address, toServer: options.toServer?.() ?? null });
   tellAddress(node, own(), log);
   const socket = options.socket ?? join(folder, 'agent.sock');
-  const mounts = hostMounts(abilities.canMount, [folder, ...options.pools.flatMap((pool) => (pool.type === 'image' ? [pool.path] : []))]);
+  const mounts = hostMounts(abilities.canMount, [folder, ...options.pools.flatMap((pool) => ('path' in pool ? [pool.path] : []))]);
   const metricsServer = options.metrics ? await serveMetrics(options.metrics, () => metrics.text()) : null;
-  const agent = await startAgent({
-    node,
-    client,
-    pools: pools.pools,
-    broken: pools.broken,
-    reopen: () => pools.open(),
-    mounts,
-    publications: () => openPublications(join(folder, 'publications.json'), mounts),
-    listen: (calls, text) => serveSocket(socket, calls, text),
-    transfer: { pullRound, scrub, readJournal, dropJournal },
-    clock: systemClock,
-    random: Math.random,
-    crash,
-    log,
-    reportMs: options.reportMs ?? 10_000,
-    facts: {
-      agentVersion: options.version,
-      socket,
-      filesystems: abilities.filesystems,
-      canMount: abilities.canMount,
-      whyNotReached: () => whyNotReached(node, own()),
-    },
-    transfers: {
-      identity,
-      ...(isWildcard(address) ? {} : { localAddress: address }),
-      progressMs: options.progressMs ?? 5_000,
-      retry: { first: 1_000, longest: 30_000 },
-    },
-    serve: async ({ authorize }) => {
-      const listen = { host: address, port: options.listen.port };
-      const onBytes = (bytes: number): void => metrics.bytesServed.inc(bytes);
-      const server = await serveTransfers({ listen, identity, authorize, clock: systemClock, log, crash, onBytes });
-      return { ...server, address: publishedAddress({ ...own(), listening: server.address }) };
-    },
-    metrics,
-    ...(options.alongside ? { alongside: options.alongside } : {}),
-    tell: (about, type, reason, message) => {
-      metrics.events.inc({ reason, type });
-      recorder.record(about, type, reason, message);
-    },
-  });
-  log.info({ node, folder }, 'agent runs');
-  await new Promise<void>((resolve) => (signal.aborted ? resolve() : signal.addEventListener('abort', () => resolve(), { once: true })));
-  await agent.stop();
-  await recorder.flush();
-  metricsServer?.close();
-  log.info({ node }, 'agent stopped');
+  try {
+    const agent = await startAgent({
+      node,
+      client,
+      pools: pools.pools,
+      broken: pools.broken,
+      reopen: () => pools.open(),
+      mounts,
+      publications: () => openPublications(join(folder, 'publications.json'), mounts),
+      listen: (calls, text) => serveSocket(socket, calls, text),
+      transfer: { pullRound, scrub, readJournal, dropJournal },
+      clock: systemClock,
+      random: Math.random,
+      crash,
+      log,
+      reportMs: options.reportMs ?? 10_000,
+      facts: {
+        agentVersion: options.version,
+        socket,
+        filesystems: abilities.filesystems,
+        canMount: abilities.canMount,
+        whyNotReached: () => whyNotReached(node, own()),
+      },
+      transfers: {
+        identity,
+        ...(isWildcard(address) ? {} : { localAddress: address }),
+        progressMs: options.progressMs ?? 5_000,
+        retry: { first: 1_000, longest: 30_000 },
+      },
+      serve: async ({ authorize }) => {
+        const listen = { host: address, port: options.listen.port };
+        const onBytes = (bytes: number): void => metrics.bytesServed.inc(bytes);
+        const server = await serveTransfers({ listen, identity, authorize, clock: systemClock, log, crash, onBytes });
+        return { ...server, address: publishedAddress({ ...own(), listening: server.address }) };
+      },
+      metrics,
+      ...(options.alongside ? { alongside: options.alongside } : {}),
+      tell: (about, type, reason, message) => {
+        metrics.events.inc({ reason, type });
+        recorder.record(about, type, reason, message);
+      },
+    });
+    log.info({ node, folder }, 'agent runs');
+    await new Promise<void>((resolve) => (signal.aborted ? resolve() : signal.addEventListener('abort', () => resolve(), { once: true })));
+    await agent.stop();
+    log.info({ node }, 'agent stopped');
+  } finally {
+    await recorder.flush();
+    metricsServer?.close();
+  }
 }
 
 /** Which address others are told, when nobody chose it; and that it is of no use to them. */

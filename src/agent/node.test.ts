@@ -46,6 +46,25 @@ test('a volume is formatted once, and keeps what was written through unmounts an
   assert.deepEqual(await world.lost(), []);
 });
 
+test('a disk that was put back to before its first format is not formatted again', async () => {
+  const world = await placed();
+  await world.publish('node-1');
+  await world.unpublish('node-1');
+  await world.settle();
+  for (const copy of onNode1(world).copies.values()) {
+    copy.label = { ...copy.label, formatted: false };
+    copy.live.clear();
+  }
+  world.kill('node-1');
+  world.start('node-1');
+  await world.settle();
+  assert.equal(obstacle(world), 'DiskBehind');
+  await assert.rejects(world.publish('node-1'), /put back to an older state/u);
+  await world.settle();
+  assert.equal(obstacle(world), 'DiskBehind', 'and the record remembers');
+  assert.equal(world.machine('node-1').formatted, 1);
+});
+
 test('publishing twice at one path is once; a second path is another use', async () => {
   const world = await placed();
   await world.publish('node-1');

@@ -1,5 +1,5 @@
 // Serving a volume at a path of this node, and ending that. Under the volume's lock, after a fresh read of the records (rule 1); what may be
-// served is decided in decide/copies.ts.
+// served is decided in decide/publishing.ts.
 import { isAbsolute, resolve } from 'node:path';
 import type { CopyLabel } from '../model/label.ts';
 import { FlockError, ifFound, Invalid, isReason, messageOf, type Reason } from '../model/errors.ts';
@@ -28,7 +28,7 @@ export interface Published {
 
 /** A volume in use on this node. */
 export interface InUse {
-  /** Its device while attached. */
+  /** Its device while attached, or its folder. */
   device: string | null;
   /** Real size, bytes. */
   size: bigint;
@@ -70,15 +70,15 @@ export class Publishing {
   }
 
   async #publishAt({ volume, readOnly, staged }: PublishOrder, target: string): Promise<Published> {
-    const local = await this.#allowed(volume);
+    let local = await this.#allowed(volume);
     await this.#refuseTaken(local, { target, readOnly });
     await local.found.pool.verify();
     const device = await local.found.pool.attach(local.found.name);
     this.#inventory.touched(local.found.pool.name);
     this.#ports.crash('publish:attached');
-    await this.#format(local, device);
+    local = await this.#formatted(local, device);
     if (!readOnly) await this.#fillUnmounted(local, device);
-    await this.#beDistinct(local, device);
+    local = await this.#distinct(local, device);
     await this.#mount(local, device, { target, readOnly, ...(staged ? { staged } : {}) });
     this.#ports.crash('publish:mounted');
     return { device, target };
@@ -193,8 +193,8 @@ export class Publishing {
   async published(volume: string): Promise<InUse | null> {
     const [used] = await this.#used(volume);
     if (!used) return this.#unseen(volume);
-    const { device, size, label, name } = used.found;
-    return { device, size, volumeMode: label.volumeMode, publications: this.#publications.of(name) };
+    const { device, folder, size, label, name } = used.found;
+    return { device: device ?? folder ?? null, size, volumeMode: label.volumeMode, publications: this.#publications.of(name) };
   }
 
   async fill(volume: string): Promise<void> {
@@ -239,20 +239,22 @@ export class Publishing {
     return local;
   }
 
-  /** Label and record are asked whether it is formatted; the device is never asked. */
-  async #format({ found }: LocalCopy, device: string): Promise<void> {
-    if (!hasFilesystem(found)) return;
+  /** Made only where neither label nor record say that it was before (whyNotPublish compared them), and the device holds nothing. */
+  async #formatted(local: LocalCopy, device: string): Promise<LocalCopy> {
+    const { found } = local;
+    if (!hasFilesystem(found)) return local;
     await this.#ports.mounts.beFormatted(device, found.label.filesystem, found.label.formatted);
     this.#ports.crash('publish:formatted');
-    if (!found.label.formatted) await this.#copies.relabel(found, { formatted: true });
+    return found.label.formatted ? local : { ...local, found: await this.#copies.relabel(found, { formatted: true }) };
   }
 
   /** A clone's filesystem, before its first mount. What is mounted already got its identity before. */
-  async #beDistinct({ found }: LocalCopy, device: string): Promise<void> {
-    if (!found.label.cloned || !hasFilesystem(found)) return;
+  async #distinct(local: LocalCopy, device: string): Promise<LocalCopy> {
+    const { found } = local;
+    if (!found.label.cloned || !hasFilesystem(found)) return local;
     await this.#ports.mounts.beDistinct(device, found.label.filesystem);
     this.#ports.crash('publish:distinct');
-    await this.#copies.relabel(found, { formatted: true, cloned: false });
+    return { ...local, found: await this.#copies.relabel(found, { cloned: false }) };
   }
 
   async #mount(local: LocalCopy, device: string, wanted: Publication): Promise<void> {

@@ -143,7 +143,12 @@ export class VolumeReconciler {
       .filter(([id, entry]) => entry.node === node && !gone.has(id))
       // What is mounted is known without the pool.
       .map(([id, entry]) => [id, entry.created ? { ...entry, published: this.#copies.published(nameOf(uid, id)) } : entry] as const);
-    const present = (await this.#copies.ofVolume(uid)).map((local) => [local.seen.id, entryOf(node, local)] as const);
+    const present = (await this.#copies.ofVolume(uid)).map((local) => {
+      const entry = entryOf(node, local);
+      // A disk that was put back to before its first format says that it never was: the record remembers.
+      const formatted = entry.formatted || (volume.status?.copies?.[local.seen.id]?.formatted ?? false);
+      return [local.seen.id, { ...entry, formatted }] as const;
+    });
     return new Map([...recorded, ...present]);
   }
 }

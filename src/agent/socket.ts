@@ -34,7 +34,8 @@ async function serve(
 ): Promise<void> {
   try {
     if (request.method === 'GET' && request.url === '/metrics') {
-      response.writeHead(200, { 'content-type': 'text/plain; version=0.0.4' }).end(await metrics());
+      const text = await metrics();
+      response.writeHead(200, { 'content-type': 'text/plain; version=0.0.4' }).end(text);
       return;
     }
     const call = Object.hasOwn(calls, request.url ?? '') ? calls[request.url ?? ''] : undefined;

@@ -71,6 +71,7 @@ export class Transfers {
   async stop(moveUid: string): Promise<void> {
     await this.#halt(moveUid);
     this.#failures.delete(moveUid);
+    this.#vain.delete(moveUid);
   }
 
   async #halt(moveUid: string): Promise<void> {
@@ -148,7 +149,7 @@ export class Transfers {
     }
     this.#ports.crash('round:pulled');
     const journal = await transfer.readJournal(copy.pool, copy.name);
-    await patchMove(client, move, { incoming: incomingOf(report, journal, timestamp(this.#ports.clock)) });
+    await patchMove(client, move, { incoming: incomingOf(report, journal) });
     if (!isWorthTelling(move, work.order)) return;
     tell(
       move,
@@ -184,7 +185,7 @@ export class Transfers {
       target: { pool: copy.pool, copy: copy.name, fresh: how.fresh },
       limit: () => bandwidthOf(current(), known.volume(move.spec.volume)),
       onProgress: (progress) => {
-        how.running.brought ||= how.running.progress !== null && progress.bytesDone > how.running.progress.bytesDone;
+        how.running.brought ||= isMore(progress, how.running.progress);
         how.running.progress = progress;
         how.writer?.saw(progress);
       },
@@ -232,6 +233,10 @@ export class Transfers {
     };
   }
 }
+
+/** Bytes were written that were not there before: what was only compared is compared again by the next try. */
+const isMore = (now: Progress, before: Progress | null): boolean =>
+  now.activity === 'copying' && before?.activity === 'copying' && now.bytesDone > before.bytesDone;
 
 type Scrubbed = NonNullable<Incoming['scrub']> & { message: string };
 
@@ -284,12 +289,11 @@ function progressOf(progress: Progress, before: JournalState | null): Partial<{ 
   };
 }
 
-function incomingOf(report: RoundReport, journal: JournalState | null, at: string): Partial<{ [F in keyof Incoming]: Incoming[F] | null }> {
+function incomingOf(report: RoundReport, journal: JournalState | null): Partial<{ [F in keyof Incoming]: Incoming[F] | null }> {
   const rounds = journal?.rounds ?? [report.bytesTotal];
   return {
     round: report.round,
     completeRound: report.round,
-    completedAt: at,
     bytesTotal: String(report.bytesTotal),
     bytesDone: String(report.bytesTotal),
     bytesLeft: '0',

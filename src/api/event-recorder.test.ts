@@ -157,6 +157,15 @@ test('more than fifty at once are written at five a second', async () => {
   assert.equal((await events()).length, 100);
 });
 
+test('who stops in the middle of a pause after a failure does not wait for its end', async () => {
+  const { recorder, clock, setAway, log } = recording();
+  setAway(true);
+  recorder.record(volume, 'Normal', 'Waiting', 'x');
+  await clock.advance(500);
+  await recorder.flush();
+  assert.match(log.lines.at(-1)?.message ?? '', /an event was lost/u);
+});
+
 test('who stops does not wait for the rate, nor for a server that is away', async () => {
   const { recorder, events, setAway, log } = recording();
   for (let n = 0; n < 100; n += 1) recorder.record(volume, 'Normal', `Reason${n}`, 'x');

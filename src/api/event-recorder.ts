@@ -69,7 +69,7 @@ class BufferedRecorder implements EventRecorder {
   #writing: Promise<void> | null = null;
   #made = 0;
   /** Somebody waits for the end: nothing is spread over time. */
-  #hurried = false;
+  #hurry = new AbortController();
   /** In a row. */
   #failures = 0;
 
@@ -107,9 +107,9 @@ class BufferedRecorder implements EventRecorder {
   }
 
   async flush(): Promise<void> {
-    this.#hurried = true;
+    this.#hurry.abort();
     while (this.#writing !== null) await this.#writing;
-    this.#hurried = false;
+    this.#hurry = new AbortController();
   }
 
   #remembered(key: string): Told | null {
@@ -188,7 +188,7 @@ class BufferedRecorder implements EventRecorder {
   /** A server that is away for a moment is waited for; one that stays away is not. */
   async #failed(told: Told, more: number, error: unknown): Promise<void> {
     const { event } = told;
-    const again = isReason(error, 'Unavailable') && this.#failures < PATIENCE && !this.#hurried;
+    const again = isReason(error, 'Unavailable') && this.#failures < PATIENCE && !this.#hurry.signal.aborted;
     if (!again) {
       this.#options.log.warn(
         { reason: event.reason, object: event.involvedObject.name, told: event.message },
@@ -199,7 +199,7 @@ class BufferedRecorder implements EventRecorder {
     event.count = (event.count ?? 0) - more;
     told.more += more;
     this.#waiting.add(told);
-    await this.#options.clock.sleep(1_000 * 2 ** this.#failures);
+    await this.#options.clock.sleep(1_000 * 2 ** this.#failures, this.#hurry.signal).catch(() => undefined);
     this.#failures += 1;
   }
 
@@ -220,7 +220,7 @@ class BufferedRecorder implements EventRecorder {
   }
 
   async #haveToken(): Promise<void> {
-    if (this.#hurried) return;
+    if (this.#hurry.signal.aborted) return;
     const { clock } = this.#options;
     const now = clock.monotonic();
     this.#tokens = Math.min(BURST, this.#tokens + ((now - this.#filledAt) * RATE) / 1000);

@@ -10,7 +10,7 @@ import { beMounted, beUnmounted, mountsAt } from '../host/mounts.ts';
 import { run } from '../host/run.ts';
 import { systemClock } from '../model/clock.ts';
 import { FlockError } from '../model/errors.ts';
-import { StorageNodes } from '../model/storage-node.ts';
+import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
 import { BentClient } from '../testing/bent-client.ts';
 import { flockctl } from '../testing/cli.ts';
@@ -232,3 +232,13 @@ test(
     );
   },
 );
+
+test('an agent that cannot open its socket ends, and its node is not taken for alive', async (t) => {
+  const engine = await startEngine(t, { nodes: ['node-1'] });
+  await engine.stopAgent('node-1');
+  await assert.rejects(engine.startAgent('node-1', { socket: `/tmp/${'x'.repeat(200)}` }), /EINVAL|ENAMETOOLONG/u);
+  const readiness = ({ status }: StorageNode): string | undefined => status?.conditions?.find(({ type }) => type === 'Ready')?.status;
+  assert.equal(readiness(await engine.client.get(StorageNodes, 'node-1')), 'False');
+  await engine.startAgent('node-1');
+  await engine.until(StorageNodes, 'node-1', (node) => readiness(node) === 'True');
+});

@@ -1,7 +1,7 @@
 // Carries Moves from phase to phase: observe, decide (decide/moves.ts), write. Every write of a phase is a compare-and-swap against what
 // was observed, so that a controller which lost its lead takes no step. The commit is the one swap of the Volume that docs/moves.md names.
 import { nextMoveStep, type MoveSeen, type MoveStep } from '../decide/moves.ts';
-import { isCopying, isNew, isUnfinished, phaseOf, saysSame, withSince, type Why } from '../decide/observed.ts';
+import { hasEnded, isCopying, isNew, isUnfinished, phaseOf, saysSame, withSince, type Why } from '../decide/observed.ts';
 import { lessPromised } from '../decide/placement.ts';
 import { timestamp } from '../model/clock.ts';
 import { ifFound } from '../model/errors.ts';
@@ -15,6 +15,8 @@ type Changes = { [F in keyof MoveStatus]?: MoveStatus[F] | null };
 
 export class MoveController {
   readonly #ports: ControllerPorts;
+  /** The last complete round of each unfinished move, by name, and when that was seen first, by the monotonic clock. */
+  readonly #complete = new Map<string, { round: number | undefined; at: number }>();
   readonly #acts: { [S in MoveStep['step']]: (seen: MoveSeen, step: Of<S>) => Promise<Again> };
 
   constructor(ports: ControllerPorts) {
@@ -44,6 +46,7 @@ export class MoveController {
   /** One step of the Move of that name. Throws when it is to be tried again. */
   async reconcile(name: string): Promise<Again> {
     const move = await ifFound(this.#ports.client.get(Moves, name));
+    if (!move || hasEnded(move)) this.#complete.delete(name);
     if (!move) return undefined;
     const seen = await this.#observe(move);
     const step = nextMoveStep(seen);
@@ -81,7 +84,18 @@ export class MoveController {
       },
       caps,
       now: clock.now(),
+      restedMs: this.#restedMs(move),
     };
+  }
+
+  #restedMs(move: Stored<Move>): number {
+    const { name } = move.metadata;
+    const now = this.#ports.clock.monotonic();
+    const round = move.status?.incoming?.completeRound;
+    const before = this.#complete.get(name);
+    if (before && before.round === round) return now - before.at;
+    if (!hasEnded(move)) this.#complete.set(name, { round, at: now });
+    return 0;
   }
 
   /** Writes the controller's part of the status, if it is still as it was observed. */

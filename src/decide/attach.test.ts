@@ -43,6 +43,15 @@ const cases: [string, string, string][] = [
     ),
     'order',
   ],
+  [
+    'unless snapshots are in that copy: it is not written again',
+    refused(
+      see(movable({ copies: { [SOURCE_COPY]: anEntry(), old: anEntry({ node: 'node-2', role: 'stale', snapshots: ['s'] }) } }), {
+        wanted: { name: 'node-2', record: aNode('node-2', { pool: { free: '1000' } }) },
+      }),
+    ),
+    'NoSpace',
+  ],
   ['a move that goes there already is joined', refused(see(movable(), { moves: [aMove('Syncing')] })), 'wait'],
   ['one that goes elsewhere is cancelled', refused(see(movable(), { moves: away('Syncing') })), 'cancel'],
   ['one that is being cancelled is waited for', refused(see(movable(), { moves: away('Syncing', { cancel: true }) })), 'wait'],

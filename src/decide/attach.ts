@@ -3,10 +3,9 @@
 import type { Stored } from '../model/meta.ts';
 import type { Move } from '../model/move.ts';
 import type { StorageNode } from '../model/storage-node.ts';
-import { filesystemOf, type Volume } from '../model/volume.ts';
+import type { Volume } from '../model/volume.ts';
 import { asksToCancel, copiesOf, hasEnded, isCommitted, isDeleting, isUnfinished, phaseOf, servedCopy, type Why } from './observed.ts';
-import { whyNot } from './placement.ts';
-import { parseSize } from '../model/quantity.ts';
+import { needToMove, whyNot } from './placement.ts';
 
 export interface AttachSeen {
   volume: Stored<Volume>;
@@ -53,7 +52,7 @@ function toThere({ volume, wanted, moves, ordered }: AttachSeen): AttachStep {
   if (own && hasEnded(own)) return refuse('MoveEnded', endOf(own));
   const running = moves.find(isUnfinished);
   if (running) return alongWith(running, wanted.name);
-  const why = whyNotOrdered(volume, wanted);
+  const why = whyNot(wanted.name, wanted.record, needToMove(volume, wanted.name));
   return why ? { step: 'refuse', why } : { step: 'order' };
 }
 
@@ -62,13 +61,6 @@ function alongWith(move: Stored<Move>, wanted: string): AttachStep {
   const told = move.status?.obstacle?.message ?? `move ${name}, which is ${phaseOf(move)}`;
   if (move.spec.target === wanted || isCommitted(move) || asksToCancel(move)) return { step: 'wait', for: told };
   return { step: 'cancel', move: name };
-}
-
-/** A node that has a copy of it already has the room. */
-function whyNotOrdered(volume: Volume, { name, record }: AttachSeen['wanted']): Why | null {
-  const hasCopy = Object.values(copiesOf(volume)).some(({ node }) => node === name);
-  const size = hasCopy ? 0n : parseSize(volume.status?.capacity ?? volume.spec.size);
-  return whyNot(name, record, { pool: volume.spec.pool ?? '', size, filesystem: filesystemOf(volume.spec) });
 }
 
 const endOf = ({ metadata, spec, status }: Stored<Move>): string =>

@@ -18,6 +18,7 @@ import {
   isRecordBehind,
   orderToName,
   whyRestored,
+  type Why,
 } from './observed.ts';
 import type { CopiesSeen, CopyOnDisk, CopyStep, UnlabelledCopy } from './copies-seen.ts';
 import { isTakenElsewhere, snapshotSteps, whyKept } from './copy-snapshots.ts';
@@ -193,7 +194,7 @@ function named(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): Copy
   const epoch = volume.spec.epoch ?? 0;
   switch (copy.label.role) {
     case 'active':
-      if (copy.label.epoch === epoch) return serving(seen, volume, copy);
+      if (copy.label.epoch === epoch) return unformatted(volume, copy) ?? serving(seen, volume, copy);
       return isPutBack(seen, volume, copy) ? diskBehind(volume, copy) : { step: 'relabel', copy: copy.id, label: { epoch } };
     case 'retired':
       return retired(seen, volume, copy);
@@ -222,6 +223,21 @@ const diskBehind = (volume: Stored<Volume>, copy: CopyOnDisk): CopyStep =>
     'DiskBehind',
     `the copy's own label says epoch ${copy.label.epoch} and does not know of the move that brought the volume here (epoch ${volume.spec.epoch ?? 0}): the disk was put back to an older state. It is not served: bring the newer disk back; if this copy is the one to go on with, say so by: ${orderToName(volume, { node: volume.spec.node ?? '', copy: copy.id, epoch: (volume.spec.epoch ?? 0) + 1 })}`,
   );
+
+/** Why a copy is not served that its record knows as formatted and its own label does not: it would be formatted again. */
+export function whyUnformatted(volume: Stored<Volume>, copy: CopyOnDisk): Why | null {
+  if (copiesOf(volume)[copy.id]?.formatted !== true || copy.label.formatted) return null;
+  const { name } = volume.metadata;
+  return {
+    reason: 'DiskBehind',
+    message: `the record of volume ${name} says that its copy has a filesystem, the copy's own label that it never had one: the disk was put back to an older state. It is not served, and not formatted again: bring the newer disk back, or delete the volume (flockctl volume delete ${name})`,
+  };
+}
+
+function unformatted(volume: Stored<Volume>, copy: CopyOnDisk): CopyStep | null {
+  const why = whyUnformatted(volume, copy);
+  return why && blocked(copy.id, why.reason, why.message);
+}
 
 /** Active as the record says: fence it, scrub it or grow it when asked. */
 function serving(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): CopyStep | null {

@@ -1,7 +1,7 @@
 // What draining a node does next: a line a case.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { aMove, aNode, aVolume, dying } from '../testing/records.ts';
+import { aMove, anEntry, aNode, aVolume, dying, SOURCE_COPY } from '../testing/records.ts';
 import { drainMove, nextDrainStep, type DrainSeen, type DrainStep } from './drain.ts';
 
 const drained = aNode('node-1', { spec: { drain: true } });
@@ -35,6 +35,14 @@ const cases: [string, DrainStep, DrainStep][] = [
     'and what it waits for is told',
     see({ moves: [aMove('ReadyToCutOver', { status: { obstacle: { reason: 'WaitingForUnpublish', message: 'unmount it' } } })] }),
     left(1, 1, 'db: on its way to node node-2 (ReadyToCutOver, WaitingForUnpublish: unmount it)'),
+  ],
+  [
+    'a full node that keeps an old copy of it takes it',
+    see({
+      nodes: [drained, aNode('node-2', { pool: { free: '0' } })],
+      volumes: [aVolume({ copies: { [SOURCE_COPY]: anEntry(), old: anEntry({ node: 'node-2', role: 'stale' }) } })],
+    }),
+    order('node-2'),
   ],
   [
     'without room anywhere it says so',

@@ -3,9 +3,9 @@
 import type { Stored } from '../model/meta.ts';
 import type { Move } from '../model/move.ts';
 import type { Drain, StorageNode } from '../model/storage-node.ts';
-import { filesystemOf, type Volume } from '../model/volume.ts';
+import type { Volume } from '../model/volume.ts';
 import { hasEnded, isDeleting, isUnfinished, phaseOf, servedCopy, type Why } from './observed.ts';
-import { lessPromised, place } from './placement.ts';
+import { lessPromised, needToMove, place } from './placement.ts';
 
 export interface DrainSeen {
   node: Stored<StorageNode>;
@@ -65,9 +65,8 @@ function judge(seen: DrainSeen, volume: Stored<Volume>): Left | Extract<DrainSte
 }
 
 function elsewhere({ node, nodes, volumes, moves }: DrainSeen, volume: Stored<Volume>): { node: string } | Why {
-  const size = BigInt(servedCopy(volume)?.size ?? 0);
   const others = nodes.filter(({ metadata }) => metadata.name !== node.metadata.name);
-  return place(lessPromised(others, volumes, moves), { pool: volume.spec.pool ?? '', size, filesystem: filesystemOf(volume.spec) });
+  return place(lessPromised(others, volumes, moves), (target) => needToMove(volume, target));
 }
 
 const waysOf = (move: Stored<Move>): string => {

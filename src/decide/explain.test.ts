@@ -61,6 +61,12 @@ const MOUNTED: readonly [string, Parameters<typeof aVolume>[0], Partial<Records>
   ['that is being deleted', { meta: dying }, {}, /refused: it is being deleted/u],
   ['whose copy is not made', { copies: {} }, {}, /refused until its copy is made/u],
   ['that is cut over', {}, { moves: [aMove('Fencing', { status: { fencingAt: at(0) } })] }, /refused until move db-move has cut over/u],
+  [
+    'that was fenced once and is given back',
+    {},
+    { moves: [aMove('ReadyToCutOver', { status: { fencingAt: at(0) } })] },
+    /it works on node node-1/u,
+  ],
   ['of a silent node', {}, { nodes: [aNode('node-1', { ready: false })] }, /agent of node node-1 does not answer/u],
 ];
 

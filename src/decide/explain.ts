@@ -7,8 +7,9 @@ import { humanBytes, parseSize } from '../model/quantity.ts';
 import type { Snapshot } from '../model/snapshot.ts';
 import type { StorageNode } from '../model/storage-node.ts';
 import { filesystemOf, type CopyStatus, type Volume } from '../model/volume.ts';
-import { copiesOf, hasEnded, isCommitted, isDeleting, isReady, isUnfinished, phaseOf, servedCopy } from './observed.ts';
-import { lessPromised, place, whyNot, type Need } from './placement.ts';
+import { DEFAULTS } from './moves.ts';
+import { copiesOf, hasEnded, isCommitted, isDeleting, isFencing, isReady, isUnfinished, phaseOf, servedCopy } from './observed.ts';
+import { lessPromised, needToMove, place, whyNot } from './placement.ts';
 
 export interface Records {
   volumes: readonly Stored<Volume>[];
@@ -90,9 +91,7 @@ function ifMounted(volume: Stored<Volume>, { moves, nodes }: Records): string {
   if (isDeleting(volume)) return 'it is refused: it is being deleted';
   const copy = servedCopy(volume);
   if (!spec.node || copy?.role !== 'active') return 'it is refused until its copy is made and active';
-  const fencing = moves.find(
-    (move) => move.spec.volume === metadata.name && isUnfinished(move) && move.status?.fencingAt !== undefined && !isCommitted(move),
-  );
+  const fencing = moves.find((move) => move.spec.volume === metadata.name && isFencing(move) && !isCommitted(move));
   if (fencing) return `it is refused until move ${fencing.metadata.name} has cut over`;
   if (!isReady(nodeOf(nodes, spec.node))) return `it is not possible while the agent of node ${spec.node} does not answer`;
   return `it works on node ${spec.node}: flockctl volume mount ${metadata.name} DIR. On any other node it is refused`;
@@ -101,26 +100,23 @@ function ifMounted(volume: Stored<Volume>, { moves, nodes }: Records): string {
 const nodeOf = (nodes: readonly Stored<StorageNode>[], name: string): Stored<StorageNode> | null =>
   nodes.find(({ metadata }) => metadata.name === name) ?? null;
 
-const needOf = (volume: Stored<Volume>): Need => ({
-  pool: volume.spec.pool ?? '',
-  size: BigInt(servedCopy(volume)?.size ?? parseSize(volume.spec.size)),
-  filesystem: filesystemOf(volume.spec),
-});
-
 function ifMoved(volume: Stored<Volume>, { nodes, volumes, moves }: Records): string[] {
   const others = lessPromised(
     nodes.filter(({ metadata }) => metadata.name !== volume.spec.node),
     volumes,
     moves,
   );
-  const judged = others.map((node) => ({ name: node.metadata.name, why: whyNot(node.metadata.name, node, needOf(volume)) }));
+  const judged = others.map((node) => ({
+    name: node.metadata.name,
+    why: whyNot(node.metadata.name, node, needToMove(volume, node.metadata.name)),
+  }));
   const can = judged.filter(({ why }) => why === null).map(({ name }) => name);
   const used = (servedCopy(volume)?.published?.length ?? 0) > 0;
   return [
     can.length > 0 ? `it can go to ${can.join(', ')}` : 'no other node can take it',
     ...judged.flatMap(({ why }) => (why ? [why.message] : [])),
     ...whenSo(can.length > 0 && used, 'it is copied while it is in use, and cut over once it is unmounted'),
-    ...whenSo(can.length > 0, `the old copy is kept for ${volume.spec.retainSource ?? '24h'} after that`),
+    ...whenSo(can.length > 0, `the old copy is kept for ${volume.spec.retainSource ?? DEFAULTS.retainSource} after that`),
   ];
 }
 
@@ -252,7 +248,7 @@ function ifDrained(node: Stored<StorageNode>, here: readonly Stored<Volume>[], {
   const lines: string[] = [];
   let promised: Stored<Move>[] = [...moves];
   for (const volume of here) {
-    const found = place(lessPromised(others, volumes, promised), needOf(volume));
+    const found = place(lessPromised(others, volumes, promised), (target) => needToMove(volume, target));
     const { name } = volume.metadata;
     lines.push('node' in found ? `${name} would go to node ${found.node}` : `${name} could not leave: ${found.message}`);
     if ('node' in found) promised = [...promised, pending(volume, found.node)];

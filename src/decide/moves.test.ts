@@ -11,7 +11,6 @@ import {
   aVolume,
   dying,
   moveSeen,
-  NOW,
   OTHER_UID,
   SOURCE_COPY,
   TARGET_COPY,
@@ -233,7 +232,6 @@ const rounds = (sizes: number[], more: object = {}): MoveChange['status'] & obje
   round: sizes.length - 1,
   incoming: {
     completeRound: sizes.length - 1,
-    completedAt: at(0),
     rate: 100_000_000,
     rounds: sizes.map(String),
     dirty: '1000000000',
@@ -330,7 +328,7 @@ table('Syncing', [
   ],
   [
     'a stalled move copies on in idle rounds',
-    seenIn('Syncing', { status: rounds([100, 50, 41]) }, { volume: used(), now: NOW + 10_000 }),
+    seenIn('Syncing', { status: rounds([100, 50, 41]) }, { volume: used(), restedMs: 10_000 }),
     { step: 'round', phase: 'Syncing', round: 3, why: { reason: 'PauseTooLong', message: TOO_LONG } },
   ],
   [
@@ -345,7 +343,7 @@ table('Syncing', [
   ],
   [
     'a source that cannot tell what changed has stalled after one round, and another would not help',
-    seenIn('Syncing', { status: blind }, { volume: used(), now: NOW + 60_000 }),
+    seenIn('Syncing', { status: blind }, { volume: used(), restedMs: 60_000 }),
     waiting('PauseTooLong', ALL_TOO_LONG),
   ],
 ]);
@@ -365,7 +363,7 @@ table('ReadyToCutOver', [
   ],
   [
     'in use, idle rounds keep the rest small',
-    seenIn('ReadyToCutOver', { status: rounds([9]) }, { volume: used(), now: NOW + 10_000 }),
+    seenIn('ReadyToCutOver', { status: rounds([9]) }, { volume: used(), restedMs: 10_000 }),
     { step: 'round', phase: 'ReadyToCutOver', round: 1, why: { reason: 'WaitingForUnpublish', message: READY } },
   ],
   [
@@ -388,7 +386,7 @@ table('ReadyToCutOver', [
   ],
   [
     'idle rounds do not help where changes are not known',
-    seenIn('ReadyToCutOver', { status: blind }, { volume: used(), now: NOW + 60_000 }),
+    seenIn('ReadyToCutOver', { status: blind }, { volume: used(), restedMs: 60_000 }),
     waiting('WaitingForUnpublish', READY, 10_000),
   ],
 ]);

@@ -5,7 +5,7 @@ import type { Move, MovePhase, MoveStatus } from '../model/move.ts';
 import { durationMs } from '../model/names.ts';
 import { humanBytes, parseQuantity } from '../model/quantity.ts';
 import type { StorageNode } from '../model/storage-node.ts';
-import { filesystemOf, type CopyStatus, type Volume } from '../model/volume.ts';
+import type { CopyStatus, Volume } from '../model/volume.ts';
 import {
   asksToCancel,
   copiesOf,
@@ -21,7 +21,7 @@ import {
   servedCopy,
   type Why,
 } from './observed.ts';
-import { whyNot, type Need } from './placement.ts';
+import { needToMove, reusableCopy, whyNot } from './placement.ts';
 
 export interface MoveSeen {
   move: Stored<Move>;
@@ -35,6 +35,8 @@ export interface MoveSeen {
   copying: { from: number; to: number; all: number };
   caps: Caps;
   now: number;
+  /** For how long this controller has seen the last complete round as it is, by its own clock: nodes' clocks differ. */
+  restedMs: number;
 }
 
 export interface Caps {
@@ -48,7 +50,7 @@ export interface Caps {
 }
 
 export const DEFAULT_CAPS: Caps = { perNode: 1, all: 16, maxRounds: 8, maxAttempts: 3, idleRoundMs: 10_000, fencedMs: 600_000 };
-const DEFAULTS = { allowedPause: '2s', retainSource: '24h', stallPolicy: 'Wait' } as const;
+export const DEFAULTS = { allowedPause: '2s', retainSource: '24h', stallPolicy: 'Wait' } as const;
 
 export type MoveStep =
   | { step: 'wait'; why: Why | null; againMs?: number }
@@ -135,7 +137,8 @@ function pendingOn(seen: MoveSeen, volume: Stored<Volume>): MoveStep | null {
   if (behind) return wait(behind);
   if (seen.earlier) return wait({ reason: 'Queued', message: `move ${seen.earlier} of the same volume comes first` });
   const from = volume.spec.node ?? '';
-  const refusal = whyNotReachable('Source', from, seen.source) ?? whyNot(move.spec.target, seen.target, needOf(volume, move.spec.target));
+  const refusal =
+    whyNotReachable('Source', from, seen.source) ?? whyNot(move.spec.target, seen.target, needToMove(volume, move.spec.target));
   if (refusal) return wait(refusal);
   if (copying.from >= caps.perNode)
     return wait({ reason: 'Queued', message: `node ${from} is sending ${copying.from} other volume(s); at most ${caps.perNode} at once` });
@@ -146,23 +149,6 @@ function pendingOn(seen: MoveSeen, volume: Stored<Volume>): MoveStep | null {
     });
   if (copying.all >= caps.all) return wait({ reason: 'Queued', message: `${copying.all} moves are copying; at most ${caps.all} at once` });
   return null;
-}
-
-function needOf(volume: Volume, target: string): Need {
-  const size = BigInt(servedCopy(volume)?.size ?? 0);
-  return {
-    pool: volume.spec.pool ?? '',
-    size: reusableCopy(volume, target) ? 0n : size,
-    filesystem: filesystemOf(volume.spec),
-  };
-}
-
-/** A superseded copy of this volume on the target: a move back sends only what differs. One that holds snapshots is not written. */
-function reusableCopy(volume: Volume, target: string): string | null {
-  const found = Object.entries(copiesOf(volume)).find(
-    ([, copy]) => copy.node === target && copy.role === 'stale' && copy.pool === volume.spec.pool && !copy.snapshots?.length,
-  );
-  return found ? found[0] : null;
 }
 
 function accepted(
@@ -321,7 +307,7 @@ function waitingForUnpublish(seen: MoveSeen): Why {
   return { reason: 'WaitingForUnpublish', message };
 }
 
-const idleDue = (seen: MoveSeen): boolean => seen.now - Date.parse(incomingOf(seen).completedAt ?? '1970-01-01') >= seen.caps.idleRoundMs;
+const idleDue = ({ restedMs, caps }: MoveSeen): boolean => restedMs >= caps.idleRoundMs;
 
 function fencing(seen: MoveSeen): MoveStep {
   const { outgoing, epoch, round } = statusOf(seen);

@@ -3,7 +3,7 @@ import type { Stored } from '../model/meta.ts';
 import type { Move } from '../model/move.ts';
 import { humanBytes, parseSize } from '../model/quantity.ts';
 import type { PoolStatus, StorageNode } from '../model/storage-node.ts';
-import type { Filesystem, Volume } from '../model/volume.ts';
+import { filesystemOf, type Filesystem, type Volume } from '../model/volume.ts';
 import { copiesOf, isDeleting, isReady, phaseOf, servedCopy, type Why } from './observed.ts';
 
 export interface Need {
@@ -78,16 +78,42 @@ function refusalOfFilesystem(node: StorageNode, filesystem: Filesystem | null): 
   return refusal('NoFilesystem', (who) => `${who} cannot mount ${filesystem}: its kernel or its tools lack it`);
 }
 
+/** A superseded copy of this volume on the node: a move there sends only what differs. One that holds snapshots is not written. */
+export function reusableCopy(volume: Volume, target: string): string | null {
+  const found = Object.entries(copiesOf(volume)).find(
+    ([, copy]) => copy.node === target && copy.role === 'stale' && copy.pool === volume.spec.pool && !copy.snapshots?.length,
+  );
+  return found ? found[0] : null;
+}
+
+/** What a move of the volume to that node needs there. */
+export function needToMove(volume: Volume, target: string): Need {
+  const size = BigInt(servedCopy(volume)?.size ?? parseSize(volume.status?.capacity ?? volume.spec.size));
+  return {
+    pool: volume.spec.pool ?? '',
+    size: reusableCopy(volume, target) === null ? size : 0n,
+    filesystem: filesystemOf(volume.spec),
+  };
+}
+
 /**
  * The node with the most room among those that can take it; when none can, why each cannot. `refusedBy`: nodes that were asked before and
  * said no.
  */
-export function place(nodes: readonly Stored<StorageNode>[], need: Need, refusedBy: readonly string[] = []): { node: string } | Why {
-  const judged = nodes.map((node) => ({
-    name: node.metadata.name,
-    free: freeOf(node, need.pool),
-    refusal: refusalOf(node, need) ?? (refusedBy.includes(node.metadata.name) ? REFUSED : null),
-  }));
+export function place(
+  nodes: readonly Stored<StorageNode>[],
+  need: Need | ((node: string) => Need),
+  refusedBy: readonly string[] = [],
+): { node: string } | Why {
+  const judged = nodes.map((node) => {
+    const { name } = node.metadata;
+    const here = typeof need === 'function' ? need(name) : need;
+    return {
+      name,
+      free: freeOf(node, here.pool),
+      refusal: refusalOf(node, here) ?? (refusedBy.includes(name) ? REFUSED : null),
+    };
+  });
   const [best] = judged
     .filter((each) => each.refusal === null)
     .toSorted((one, other) => (one.free < other.free ? 1 : one.free > other.free ? -1 : byName(one.name, other.name)));
@@ -202,5 +228,6 @@ function promisedOf(volume: Volume): Promised[] {
 function promisedByMove(move: Stored<Move>, volumes: readonly Stored<Volume>[]): Promised[] {
   const volume = volumes.find(({ metadata }) => metadata.name === move.spec.volume);
   if (!volume || phaseOf(move) !== 'Pending') return [];
-  return [{ node: move.spec.target, pool: volume.spec.pool ?? '', size: BigInt(servedCopy(volume)?.size ?? 0) }];
+  const { pool, size } = needToMove(volume, move.spec.target);
+  return [{ node: move.spec.target, pool, size }];
 }

@@ -42,6 +42,12 @@ const refusals: [string, Parameters<typeof ask>[0], string, string][] = [
     'the copy of db on this node is retired, not active; flockctl volume show db says what it waits for',
   ],
   [
+    'a copy that was formatted by its record and not by its label',
+    { copy: onDisk({ formatted: false }) },
+    'DiskBehind',
+    "the record of volume db says that its copy has a filesystem, the copy's own label that it never had one: the disk was put back to an older state. It is not served, and not formatted again: bring the newer disk back, or delete the volume (flockctl volume delete db)",
+  ],
+  [
     'a copy behind the record',
     { volume: aVolume({ spec: { epoch: 2 } }) },
     'EpochBehind',

@@ -2,7 +2,7 @@
 import type { Stored } from '../model/meta.ts';
 import type { Move } from '../model/move.ts';
 import type { Volume } from '../model/volume.ts';
-import type { CopyOnDisk } from './copies.ts';
+import { whyUnformatted, type CopyOnDisk } from './copies.ts';
 import { isCommitted, isDeleting, isFencing, type Why } from './observed.ts';
 
 export interface PublishSeen {
@@ -69,5 +69,5 @@ function whyNotCopy(volume: Stored<Volume>, copy: CopyOnDisk | null): Why | null
       reason: 'EpochBehind',
       message: `the copy of ${name} is at epoch ${epoch}, the record at ${volume.spec.epoch}; try again in a moment`,
     };
-  return null;
+  return whyUnformatted(volume, copy);
 }

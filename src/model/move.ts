@@ -70,9 +70,8 @@ export const Incoming = Type.Object({
   reserved: Type.Optional(Type.Boolean()),
   /** Round that `bytes…` speak of. */
   round: Type.Optional(Type.Integer()),
-  /** Last round that is whole, durable and verified, and since when. */
+  /** Last round that is whole, durable and verified. */
   completeRound: Type.Optional(Type.Integer()),
-  completedAt: Type.Optional(Type.String({ format: 'date-time' })),
   bytesTotal: Type.Optional(Type.String()),
   bytesDone: Type.Optional(Type.String()),
   bytesLeft: Type.Optional(Type.String()),

@@ -126,6 +126,7 @@ export const moveSeen = (move: Stored<Move>, change: Partial<MoveSeen> = {}): Mo
   copying: { from: 0, to: 0, all: 0 },
   caps: DEFAULT_CAPS,
   now: NOW,
+  restedMs: 0,
   ...change,
 });
 

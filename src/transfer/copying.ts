@@ -79,6 +79,8 @@ class Copying implements FrameSink {
   constructor(parts: CopyingParts) {
     this.#parts = parts;
     this.#syncedAt = parts.clock.monotonic();
+    // The connection may end before anybody waits for the outcome: a failure that nobody has heard of yet ends no process.
+    this.#outcome.promise.catch(() => undefined);
   }
 
   async run(): Promise<void> {
