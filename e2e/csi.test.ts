@@ -71,8 +71,8 @@ describe('a claim', () => {
   it('grows while its pod writes', async () => {
     const sizes = { ext4: '256Mi', xfs: '640Mi', block: '128Mi' };
     await Promise.all(Object.entries(sizes).map(([name, size]) => own.grow(name, size)));
-    await until(true, async () => Number(await own.inPod('ext4', "df -k /data | tail -n 1 | awk '{print $2}'")) > 200_000);
-    await until(true, async () => Number(await own.inPod('xfs', "df -k /data | tail -n 1 | awk '{print $2}'")) > 500_000);
+    await until(true, async () => Number(await own.inPod('ext4', "df -kP /data | tail -n 1 | awk '{print $2}'")) > 200_000);
+    await until(true, async () => Number(await own.inPod('xfs', "df -kP /data | tail -n 1 | awk '{print $2}'")) > 500_000);
     assert.equal((await own.get('pod/ext4', '.status.containerStatuses[0].restartCount')).trim(), '0');
   });
 

@@ -19,6 +19,7 @@ const SCENARIOS: readonly Scenario[] = [
   { name: 'rig', about: 'the cluster itself: nodes, pods, DNS, LVM, power cuts, partitions', core: true },
   { name: 'lvm', about: 'volumes on real LVM, thick and thin: made, grown, moved between nodes, deleted', core: true },
   { name: 'lvm-pools', about: 'every promise of a pool on real LVM; agents killed while they make points', core: false },
+  { name: 'directory-pools', about: 'every promise of a pool of directories with project quotas', core: false },
   { name: 'csi-lvm', about: 'csi-sanity, the conformance suite, with pools on real LVM', core: false },
   { name: 'chart', about: 'the chart: linted, rendered, judged by the API server', core: true },
   {

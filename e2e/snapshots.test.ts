@@ -46,7 +46,7 @@ for (const { of, storageClass } of POOLS)
       await own.ready('restored', 'cloned');
       assert.equal(await own.inPod('restored', 'cat /data/file'), 'first\n');
       assert.equal(await own.inPod('cloned', 'cat /data/file'), 'second\n');
-      await until(true, async () => Number(await own.inPod('restored', "df -k /data | tail -n 1 | awk '{print $2}'")) > 100_000);
+      await until(true, async () => Number(await own.inPod('restored', "df -kP /data | tail -n 1 | awk '{print $2}'")) > 100_000);
     });
 
     it('all of it goes, the volume after its snapshot', async () => {

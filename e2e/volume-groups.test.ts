@@ -57,7 +57,7 @@ for (const { pool, storageClass, tools } of [
 
     it('grows while its pod writes', async () => {
       await own.grow('app', '256Mi');
-      await until(true, async () => Number(await own.inApplication('app', "df -k /data | tail -n 1 | awk '{print $2}'")) > 200_000);
+      await until(true, async () => Number(await own.inApplication('app', "df -kP /data | tail -n 1 | awk '{print $2}'")) > 200_000);
       assert.equal(await own.get('pods', '.items[*].status.containerStatuses[0].restartCount'), '0');
     });
 

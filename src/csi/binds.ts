@@ -4,7 +4,7 @@ import { mkdir, open, rmdir, stat, statfs } from 'node:fs/promises';
 import { beBound as beDeviceAt, beUnbound } from '../host/bound.ts';
 import { isCode } from '../host/files.ts';
 import { isMounted, mountsAt } from '../host/mounts.ts';
-import { deviceNumber, type Mount } from '../host/mountinfo.ts';
+import { deviceNumber } from '../host/mountinfo.ts';
 import { run } from '../host/run.ts';
 import { deviceSize } from '../host/syscalls.ts';
 import { FlockError } from '../model/errors.ts';
@@ -23,8 +23,8 @@ export interface Binds {
   /** Nothing is mounted at `target`, and the folder or file that was made for it is gone. */
   beGone(target: string): Promise<void>;
   isMounted(target: string): Promise<boolean>;
-  /** The device, or a filesystem from it, is what is mounted at `target`. */
-  isOf(target: string, device: string): Promise<boolean>;
+  /** The device, a filesystem from it, or the folder is what is mounted at `target`. */
+  isOf(target: string, source: string): Promise<boolean>;
   usage(target: string): Promise<Usage>;
   size(device: string): Promise<bigint>;
 }
@@ -92,12 +92,12 @@ async function beGone(target: string): Promise<void> {
   }
 }
 
-async function isOf(target: string, device: string): Promise<boolean> {
+async function isOf(target: string, source: string): Promise<boolean> {
   const there = (await mountsAt(target)).at(-1);
   if (!there) return false;
-  const { rdev } = await stat(device);
+  const of = await stat(source, { bigint: true });
+  const at = await stat(target, { bigint: true });
+  if (of.isDirectory()) return of.dev === at.dev && of.ino === at.ino;
   // A device node lies in a filesystem of its own; btrfs gives its mounts another number, and is known by its source.
-  return there.number === deviceNumber(rdev) || there.source === device || (await isNode(there, rdev));
+  return there.number === deviceNumber(Number(of.rdev)) || there.source === source || at.rdev === of.rdev;
 }
-
-const isNode = async ({ target }: Mount, rdev: number): Promise<boolean> => (await stat(target)).rdev === rdev;

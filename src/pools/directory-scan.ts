@@ -36,7 +36,7 @@ async function mended(place: DirectoryPlace, name: CopyName, there: CopyListing)
   await inItsPlace(place, name, after);
   const path = await treeOf(place, name);
   const used = path === null ? null : await place.limits.used(path, after.project);
-  return { ...NOTHING, copies: [{ ...copyOf(name, after), allocated: used ?? 0n }] };
+  return { ...NOTHING, copies: [{ ...copyOf(name, after), ...(path === null ? {} : { folder: path }), allocated: used ?? 0n }] };
 }
 
 const gone = (place: DirectoryPlace, name: CopyName): string =>

@@ -44,6 +44,8 @@ export interface Copy {
   points: PointName[];
   /** Its device while attached. */
   device: string | null;
+  /** Of a pool of directories: where it is. */
+  folder?: string;
   /** Why it is not what its label says, and the way out; its size is the label's then. It is removed when asked, and nothing else. */
   damage?: string;
 }
@@ -99,7 +101,7 @@ export interface Pool {
   readonly unit: bigint;
   /** Of a pool of directories: what keeps a volume within its size besides the booking. */
   readonly budget?: Budget;
-  /** Folder on this pool's own disk for journals of copies being filled. */
+  /** Folder for the journals of copies being filled: on this pool's own disk where it has folders, in the agent's otherwise. */
   readonly journals: string;
 
   /** Throws NotPermitted when the pool is not the one it was: other mount, other UUID, gone. Called before anything that writes. */
