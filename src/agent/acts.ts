@@ -21,7 +21,7 @@ import type { Transfers } from './transfers.ts';
 type Step = Exclude<CopyStep, { step: 'blocked' }>;
 type Of<S extends Step['step']> = Extract<Step, { step: S }>;
 
-/** What every image is made for: see docs/decisions. */
+/** What every image is made for: docs/decisions/0008. */
 const SECTOR = 4096;
 
 export interface ActParts {

@@ -3,6 +3,7 @@
 import { arch, release } from 'node:os';
 import type { Client } from '../api/client.ts';
 import { difference } from '../api/merge-patch.ts';
+import { conditionSince } from '../decide/observed.ts';
 import { timestamp, type Clock } from '../model/clock.ts';
 import { isReason, messageOf } from '../model/errors.ts';
 import { GROUP_VERSION, type Condition, type Stored } from '../model/meta.ts';
@@ -117,11 +118,7 @@ export class NodeReport {
   }
 
   #condition(record: Stored<StorageNode>, condition: Omit<Condition, 'lastTransitionTime'>): Condition {
-    const before = record.status?.conditions?.find(({ type }) => type === condition.type);
-    return {
-      ...condition,
-      lastTransitionTime: before?.status === condition.status ? before.lastTransitionTime : timestamp(this.#parts.clock),
-    };
+    return conditionSince(record.status?.conditions, condition, timestamp(this.#parts.clock));
   }
 
   /** `recorded`: which disk a pool was on stays recorded while it cannot be opened, or another disk would be taken for it. */
@@ -169,7 +166,7 @@ export class NodeReport {
   }
 }
 
-/** What decisions rest on: all but the bare use. */
+/** Told at once when it changes. Use and room change with every write: they are told at their own pace, and at once where this agent booked. */
 function withoutUse(status: StorageNodeStatus | undefined): StorageNodeStatus {
   const pools = Object.entries(status?.pools ?? {}).map(([name, { used: _used, free: _free, ...rest }]) => [name, rest] as const);
   return { ...status, pools: Object.fromEntries(pools) };

@@ -1,8 +1,8 @@
 // A volume's life from its creation to its end, with controllers and agents as they are: told by the world of src/testing/world.ts.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Moves } from '../model/move.ts';
-import { Volumes } from '../model/volume.ts';
+import { Moves, type Move } from '../model/move.ts';
+import { Volumes, type Volume } from '../model/volume.ts';
 import { World } from '../testing/world.ts';
 
 const TEN_MINUTES = 600_000;
@@ -27,6 +27,7 @@ async function ready(options: ConstructorParameters<typeof World>[0] = {}): Prom
   return world;
 }
 
+const conditions = ({ status }: Volume | Move): string[] => (status?.conditions ?? []).map(({ type, status: is }) => `${type}=${is}`);
 const errors = (world: World): unknown[] => world.log.lines.filter(({ level }) => level === 'warn' || level === 'error');
 
 test('created, published, moved while it is used, published at the target, kept, scrubbed, released, done', async () => {
@@ -46,6 +47,8 @@ test('created, published, moved while it is used, published at the target, kept,
   await world.passLong();
   assert.equal(world.move().status?.incoming?.scrub?.state, 'Passed');
   assert.equal(world.move().status?.phase, 'Done');
+  assert.deepEqual(conditions(world.move()), ['Complete=True']);
+  assert.deepEqual(conditions(world.volume()), ['Ready=True']);
   assert.deepEqual(world.copies(), ['node-2 active 2']);
   assert.deepEqual(await world.lost(), []);
 });

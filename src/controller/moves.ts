@@ -5,7 +5,7 @@ import { hasEnded, isCopying, isNew, isUnfinished, phaseOf, saysSame, withSince,
 import { lessPromised } from '../decide/placement.ts';
 import { timestamp } from '../model/clock.ts';
 import { ifFound } from '../model/errors.ts';
-import type { Obstacle, Stored } from '../model/meta.ts';
+import type { Condition, Obstacle, Stored } from '../model/meta.ts';
 import { MOVE_FINALIZER, Moves, type Move, type MoveStatus } from '../model/move.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
 import type { Again, ControllerPorts } from './ports.ts';
@@ -38,7 +38,8 @@ export class MoveController {
       unfence: (seen) => this.#unfence(seen),
       resume: (seen, { epoch, round }) =>
         to(seen, { phase: 'Syncing', epoch, round, attempts: (seen.move.status?.attempts ?? 0) + 1, fencingAt: null, obstacle: null }),
-      end: (seen, { phase, why }) => to(seen, { phase, finishedAt: now(), obstacle: this.#since(seen, why) }),
+      end: (seen, { phase, why }) =>
+        to(seen, { phase, finishedAt: now(), obstacle: this.#since(seen, why), conditions: [ended(phase, why, now())] }),
       forget: (seen) => this.#forget(seen),
     };
   }
@@ -183,6 +184,15 @@ export class MoveController {
     return undefined;
   }
 }
+
+/** For whoever waits by condition (`kubectl wait`). */
+const ended = (phase: Of<'end'>['phase'], why: Why | null, at: string): Condition => ({
+  type: phase === 'Done' ? 'Complete' : 'Failed',
+  status: 'True',
+  reason: why?.reason ?? phase,
+  message: why?.message ?? '',
+  lastTransitionTime: at,
+});
 
 const waiting = (why: Why): boolean => ['Queued', 'WaitingForUnpublish', 'VolumeNotReady'].includes(why.reason);
 

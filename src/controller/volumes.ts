@@ -1,11 +1,11 @@
 // Carries Volumes: adopts, places, orders the first copy, tells their state, lets them go. Observe, decide (decide/volumes.ts), write.
-import { isNew, isUnfinished, withSince } from '../decide/observed.ts';
+import { conditionSince, isNew, isUnfinished, withSince } from '../decide/observed.ts';
 import { lessPromised } from '../decide/placement.ts';
 import { sourceSnapshot, TAKEN_FOR } from '../decide/snapshots.ts';
 import { nextVolumeStep, type VolumeStep } from '../decide/volumes.ts';
 import { timestamp } from '../model/clock.ts';
 import { ifFound } from '../model/errors.ts';
-import { GROUP_VERSION, type Stored } from '../model/meta.ts';
+import { GROUP_VERSION, type Condition, type Stored } from '../model/meta.ts';
 import { Snapshots, type Snapshot } from '../model/snapshot.ts';
 import { REFUSED_BY, VOLUME_FINALIZER, Volumes, type Volume } from '../model/volume.ts';
 import type { Again, ControllerPorts } from './ports.ts';
@@ -128,9 +128,20 @@ export class VolumeController {
 
   async #tell(volume: Stored<Volume>, { summary }: Of<'tell'>): Promise<Again> {
     const { obstacle, ...rest } = summary;
-    const before = volume.status?.obstacle;
-    await this.#status(volume, { ...rest, obstacle: withSince(obstacle, before, timestamp(this.#ports.clock)) });
+    const { obstacle: before, conditions = [] } = volume.status ?? {};
+    const now = timestamp(this.#ports.clock);
+    const others = conditions.filter(({ type }) => type !== 'Ready');
+    const ready = conditionSince(conditions, readiness(summary), now);
+    await this.#status(volume, { ...rest, obstacle: withSince(obstacle, before, now), conditions: [...others, ready] });
     if (isNew(obstacle, before)) this.#ports.tell(volume, 'Warning', obstacle.reason, obstacle.message);
     return undefined;
   }
 }
+
+/** For whoever waits by condition (`kubectl wait`): it may be used. */
+const readiness = ({ phase, obstacle }: Of<'tell'>['summary']): Omit<Condition, 'lastTransitionTime'> => ({
+  type: 'Ready',
+  status: phase === 'Available' || phase === 'Published' ? 'True' : 'False',
+  reason: obstacle?.reason ?? phase ?? 'Pending',
+  message: obstacle?.message ?? '',
+});

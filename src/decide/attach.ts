@@ -4,7 +4,7 @@ import type { Stored } from '../model/meta.ts';
 import type { Move } from '../model/move.ts';
 import type { StorageNode } from '../model/storage-node.ts';
 import type { Volume } from '../model/volume.ts';
-import { asksToCancel, copiesOf, hasEnded, isCommitted, isDeleting, isUnfinished, phaseOf, servedCopy, type Why } from './observed.ts';
+import { asksToCancel, hasEnded, isCommitted, isDeleting, isUnfinished, phaseOf, servedCopy, type Why } from './observed.ts';
 import { needToMove, whyNot } from './placement.ts';
 
 export interface AttachSeen {

@@ -24,7 +24,6 @@ import type { CopiesSeen, CopyOnDisk, CopyStep, UnlabelledCopy } from './copies-
 import { isTakenElsewhere, snapshotSteps, whyKept } from './copy-snapshots.ts';
 import { placeOfSource } from './snapshots.ts';
 
-export { roundPoint } from '../model/points.ts';
 
 export type { CopiesSeen, CopyOnDisk, CopyStep, UnlabelledCopy } from './copies-seen.ts';
 

@@ -3,7 +3,7 @@
 import type { Stored } from '../model/meta.ts';
 import type { Move, MovePhase } from '../model/move.ts';
 import { durationMs } from '../model/names.ts';
-import { humanBytes, parseSize } from '../model/quantity.ts';
+import { humanBytes } from '../model/quantity.ts';
 import type { Snapshot } from '../model/snapshot.ts';
 import type { StorageNode } from '../model/storage-node.ts';
 import { filesystemOf, type CopyStatus, type Volume } from '../model/volume.ts';
@@ -145,8 +145,8 @@ const MEANING: { [phase in MovePhase]: string } = {
   Syncing: 'the target copies, round by round, while the application goes on',
   ReadyToCutOver: 'what is left is small enough; it cuts over once nobody uses the volume at the source',
   Fencing: 'the source proves that nobody can write it any more',
-  FinalDelta: 'the last changes are read from the fenced source',
-  Verifying: 'what arrived last is read back and compared',
+  FinalDelta: 'the last changes are read from the fenced source, written, read back and compared',
+  Verifying: 'what was proven is looked at once more before the commit',
   Committed: 'the volume belongs to the target; from here on it only goes forward',
   Activating: 'the target makes its copy the one that is served',
   Published: 'the volume may be used at the target',

@@ -1,5 +1,5 @@
 // Small questions about records that several decisions ask. Pure; a clock's reading is an argument.
-import type { Obstacle, Stored } from '../model/meta.ts';
+import type { Condition, Obstacle, Stored } from '../model/meta.ts';
 import type { Move, MovePhase } from '../model/move.ts';
 import { shortUid } from '../model/names.ts';
 import type { StorageNode } from '../model/storage-node.ts';
@@ -11,6 +11,16 @@ export interface Why {
   message: string;
 }
 
+/** The condition with the time since when it is so: only a change of its status makes that a new one. */
+export const conditionSince = (
+  before: readonly Condition[] | undefined,
+  now: Omit<Condition, 'lastTransitionTime'>,
+  at: string,
+): Condition => {
+  const same = before?.find(({ type, status }) => type === now.type && status === now.status);
+  return { ...now, lastTransitionTime: same?.lastTransitionTime ?? at };
+};
+
 const ENDED: readonly MovePhase[] = ['Done', 'Cancelled', 'Failed'];
 const COMMITTED: readonly MovePhase[] = ['Committed', 'Activating', 'Published', 'Retaining', 'Done'];
 const COPYING: readonly MovePhase[] = ['Reserving', 'Syncing', 'Fencing', 'FinalDelta', 'Verifying'];
@@ -21,7 +31,10 @@ export const hasEnded = (move: Move): boolean => ENDED.includes(phaseOf(move));
 export const isCommitted = (move: Move): boolean => COMMITTED.includes(phaseOf(move));
 /** The volume has one at most: from the order to the target's activation. A retained source does not count. */
 export const isUnfinished = (move: Move): boolean => !hasEnded(move) && phaseOf(move) !== 'Retaining' && phaseOf(move) !== 'Published';
-/** It uses disks and wires now: what the caps count. One that waits for room uses neither, and must not keep others from theirs. */
+/**
+ * What the caps count: it uses disks and wires now. One that waits for room uses neither, and must not keep others from theirs; one that is
+ * ready uses them for a moment now and then, and may stay so for days.
+ */
 export const isCopying = (move: Move): boolean =>
   COPYING.includes(phaseOf(move)) && !(phaseOf(move) === 'Reserving' && move.status?.obstacle !== undefined);
 /** At or past Fencing: nothing of the source may be activated. */

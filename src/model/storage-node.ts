@@ -55,8 +55,6 @@ export const Drain = Type.Object({ left: Type.Integer(), moving: Type.Integer(),
 export type Drain = Static<typeof Drain>;
 
 export const StorageNodeStatus = Type.Object({
-  /** Stable with the node's disks, whatever the machine is called. */
-  nodeId: Type.Optional(Type.String()),
   agentVersion: Type.Optional(Type.String()),
   kernel: Type.Optional(Type.String()),
   /** Where its agent serves volume data to other agents; absent: nowhere now. */

@@ -1,7 +1,7 @@
 // Rounds and scrubs of the simulation, in the order of writes of the shipped transfer (docs/moves.md, "A round"), without sockets and hashes:
 // blocks are compared by their bytes. Trusts what the shipped one trusts, so that a lost or a stale byte gets through here as there.
 import type { Transfer } from '../agent/ports.ts';
-import { roundPoint } from '../decide/copies.ts';
+import { roundPoint } from '../model/points.ts';
 import { FlockError, isReason } from '../model/errors.ts';
 import type { BlockHandle, CopyName, Pool } from '../pools/pool.ts';
 import type { Offer, PullOptions, RoundOrder, RoundReport } from '../transfer/transfer.ts';

@@ -37,7 +37,6 @@ async function describe(context: Context, client: Client, node: Stored<StorageNo
       ['Ready', readiness(status)],
       ['Takes volumes', takes(node)],
       ['Drain', drainOf(node)],
-      ['Node id', status.nodeId],
       ['Agent', status.agentVersion],
       ['Kernel', status.kernel],
       ['Transfer', status.transfer && `${status.transfer.address}:${status.transfer.port}`],
