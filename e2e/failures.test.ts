@@ -101,10 +101,10 @@ describe('many claims at once', () => {
     const own = await flock.space('burst');
     const before = await flock.booked();
     const rooms = await items<{ status?: { pools?: { [pool: string]: { free?: string } } } }>(flock.cluster.kubectl, 'storagenodes');
-    const SIZE = 600 * 2 ** 20;
+    const SIZE = 2 ** 30;
     const fits = rooms.reduce((sum, { status }) => sum + Math.floor(Number(status?.pools?.['local']?.free ?? 0) / SIZE), 0);
     assert.ok(fits > 20 && fits < 50, `${fits} claims fit`);
-    await own.apply(...Array.from({ length: 50 }, (_, index) => claim(`claim-${index}`, { size: '600Mi', storageClass: 'flock-now' })));
+    await own.apply(...Array.from({ length: 50 }, (_, index) => claim(`claim-${index}`, { size: '1Gi', storageClass: 'flock-now' })));
     const bound = async (): Promise<number> =>
       (await items<Claim>(flock.cluster.kubectl, 'pvc', '-n', own.name)).filter(({ status }) => status?.phase === 'Bound').length;
     await until(fits, bound, 300_000);
