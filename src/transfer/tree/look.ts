@@ -29,30 +29,24 @@ export interface Looked {
 
 /** Of a tree that nobody else writes. Afterwards its manifest is whole. */
 export async function look({ pool, copy, tree, readSince, signal, onRead }: LookOrder): Promise<Looked> {
-  const base = await Base.open(manifestOf(pool, copy));
-  const manifest = await ManifestWriter.create(manifestOf(pool, copy));
+  await using opened = new AsyncDisposableStack();
+  const base = opened.adopt(await Base.open(manifestOf(pool, copy)), (each) => each.close());
+  const manifest = opened.adopt(await ManifestWriter.create(manifestOf(pool, copy)), (each) => each.close());
   const start = await diskTime(pool, copy);
   const scan = new Scan({ root: tree.fd, base, start, settled: true, signal, ...(readSince ? { readSince } : {}) });
+  opened.defer(() => scan.close());
   const digest = new TreeDigest();
   let last = '';
-  try {
-    for (let scanned = await scan.next(); scanned; scanned = await scan.next()) {
-      const { fd } = scanned;
-      const entry = fd === null ? scanned.entry : await read(scan, { ...scanned, fd }, onRead);
-      digest.put(entry);
-      // Nobody else writes here, so it is known for sure, however young it is.
-      manifest.put({ ...entry, known: { ...entry.known, sure: true } });
-      if (manifest.isDue) await manifest.flush();
-      last = entry.path;
-    }
-    await manifest.finish();
-  } catch (error) {
-    await manifest.close();
-    throw error;
-  } finally {
-    scan.close();
-    await base.close();
+  for (let scanned = await scan.next(); scanned; scanned = await scan.next()) {
+    const { fd } = scanned;
+    const entry = fd === null ? scanned.entry : await read(scan, { ...scanned, fd }, onRead);
+    digest.put(entry);
+    // Nobody else writes here, so it is known for sure, however young it is.
+    manifest.put({ ...entry, known: { ...entry.known, sure: true } });
+    if (manifest.isDue) await manifest.flush();
+    last = entry.path;
   }
+  await manifest.finish();
   return { digest: digest.end(), entries: digest.entries, bytes: digest.bytes, last: last === '' ? null : last };
 }
 

@@ -70,14 +70,19 @@ export class TreeSource {
     const settled = isSettled(served, order);
     if (order.afresh) await forgetManifests(pool, copy);
     await offer.flush?.();
-    const tree = await openTree(pool, copy, 'read');
+    // What fails half-way leaves nothing open: a target tries again for days.
+    await using opened = new AsyncDisposableStack();
+    const tree = opened.adopt(await openTree(pool, copy, 'read'), (each) => each.close());
     if (!settled) await flushTree(tree);
     const start = await diskTime(pool, copy);
-    const base = await Base.open(manifestOf(pool, copy));
+    const base = opened.adopt(await Base.open(manifestOf(pool, copy)), (each) => each.close());
     const after = order.after === null ? null : pathOf(order.after);
     const isAsked = (path: string): boolean => hello.purpose !== 'scrub' && isBeyond(path, after);
     const scan = new Scan({ root: tree.fd, base, start, settled, signal, isAsked });
-    return new TreeSource(served, order, { tree, base, scan, manifest: await ManifestWriter.create(manifestOf(pool, copy)) });
+    opened.defer(() => scan.close());
+    const source = new TreeSource(served, order, { tree, base, scan, manifest: await ManifestWriter.create(manifestOf(pool, copy)) });
+    opened.move();
+    return source;
   }
 
   /** The next part of the list; empty after its end. */
@@ -227,21 +232,17 @@ const isBeyond = (path: string, after: string | null): boolean => after === null
 export async function dirtyOf(served: TreeServed): Promise<{ bytes: number; walkMs: number }> {
   const { pool, copy, flush } = served.offer;
   await flush?.();
-  const tree = await openTree(pool, copy, 'read');
-  const base = await Base.open(manifestOf(pool, copy));
+  await using opened = new AsyncDisposableStack();
+  const tree = opened.adopt(await openTree(pool, copy, 'read'), (each) => each.close());
+  const base = opened.adopt(await Base.open(manifestOf(pool, copy)), (each) => each.close());
   const began = performance.now();
   const scan = new Scan({ root: tree.fd, base, start: await diskTime(pool, copy), settled: false, signal: served.signal });
+  opened.defer(() => scan.close());
   let bytes = 0;
-  try {
-    for (let scanned = await scan.next(); scanned; scanned = await scan.next()) {
-      if (scanned.fd === null) continue;
-      bytes += scanned.entry.size;
-      closeSync(scanned.fd);
-    }
-    return { bytes, walkMs: Math.ceil(performance.now() - began) };
-  } finally {
-    scan.close();
-    await base.close();
-    await tree.close();
+  for (let scanned = await scan.next(); scanned; scanned = await scan.next()) {
+    if (scanned.fd === null) continue;
+    bytes += scanned.entry.size;
+    closeSync(scanned.fd);
   }
+  return { bytes, walkMs: Math.ceil(performance.now() - began) };
 }
