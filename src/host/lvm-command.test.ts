@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { isReason } from '../model/errors.ts';
-import { temporaryFolder } from '../testing/folders.ts';
+import { needsRoot, temporaryFolder } from '../testing/folders.ts';
 import { LvmCommands } from './lvm-command.ts';
 import { CommandFailed } from './run.ts';
 
@@ -41,6 +41,13 @@ test('says which program failed, how, and what it said', async () => {
   await assert.rejects(run('sh', ['-c', 'echo no room >&2; exit 5']), failed(/exit code 5: no room$/u));
   await assert.rejects(run('sh', ['-c', 'kill -TERM $$']), failed(/was ended by SIGTERM/u));
   await assert.rejects(run('flock-no-such-program', []), failed(/no program flock-no-such-program on the PATH/u));
+});
+
+test("lets the machine's udev make device files where it runs, and waits for none where there is none", { skip: needsRoot }, async () => {
+  const said = async (tools: 'image' | 'host'): Promise<string> =>
+    (await new LvmCommands(`test-udev-${process.pid}`, tools).run('printenv', ['DM_DISABLE_UDEV'], { allow: [1] })).stdout.trim();
+  assert.equal(await said('image'), '1');
+  assert.equal(await said('host'), (await isThere('/proc/1/root/run/udev/control')) ? '' : '1');
 });
 
 test('runs each in a session of its own', async () => {
