@@ -101,7 +101,11 @@ export class LvmCommands {
       ...(this.#tools === 'host' ? INTO_MACHINE : []),
       ...argv,
     ];
-    const child = spawn(program, args, { detached: true, stdio: ['ignore', files[0].fd, files[1].fd], env: environment(this.#tools) });
+    const child = spawn(program, args, {
+      detached: true,
+      stdio: ['ignore', files[0].fd, files[1].fd],
+      env: environmentOf(this.#tools, existsSync(MACHINE_UDEV)),
+    });
     return { child, ended: this.#outcome(child, argv, files) };
   }
 
@@ -119,17 +123,17 @@ const INTO_MACHINE = ['nsenter', '--target', '1', '--mount', '--uts', '--ipc', '
 
 const MACHINE_UDEV = '/proc/1/root/run/udev/control';
 
-function environment(tools: Tools): NodeJS.ProcessEnv {
+/** Of a command: what the container that this process is in says of its own udev does not hold for the machine's. */
+export function environmentOf(tools: Tools, machineHasUdev: boolean): NodeJS.ProcessEnv {
+  const { DM_DISABLE_UDEV: _ours, ...others } = process.env;
   const always = {
-    ...process.env,
+    ...others,
     LC_ALL: 'C',
     LVM_SUPPRESS_FD_WARNINGS: '1',
     PATH: `${process.env['PATH'] ?? ''}:/usr/sbin:/sbin:/usr/bin:/bin`,
   };
-  // A container has no udev to wait for: device-mapper makes its own device files there. The machine's own udev makes them where it runs,
-  // whatever the container that this process is in says of itself.
-  const hasUdev = tools === 'host' && existsSync(MACHINE_UDEV);
-  return hasUdev ? { ...always, DM_DISABLE_UDEV: undefined } : { ...always, DM_DISABLE_UDEV: '1' };
+  // Where there is no udev to wait for, device-mapper makes its own device files.
+  return tools === 'host' && machineHasUdev ? always : { ...always, DM_DISABLE_UDEV: '1' };
 }
 
 const late = async (ms: number): Promise<'late'> =>
