@@ -19,7 +19,8 @@ export function hostMounts(canMount: boolean, reserved: Reserved): Mounts {
     );
   };
   return {
-    beFormatted: async (device, filesystem, formatted) => (canMount ? beFormatted(device, filesystem, formatted) : refused()),
+    beFormatted: async (device, filesystem, formatted, options) =>
+      canMount ? beFormatted(device, filesystem, formatted, options) : refused(),
     beDistinct: async (device, filesystem) => (canMount ? beDistinct(device, filesystem) : refused()),
     beMounted: async (device, target, filesystem, readOnly) => (canMount ? beMounted(device, target, filesystem, readOnly) : refused()),
     beUnmounted: beUnbound,

@@ -15,7 +15,7 @@ import type { JournalState, PullOptions, RoundOrder, RoundReport, ScrubReport } 
 /** The machine's mounts and filesystems. Every verb looks, acts only if needed, and looks again. */
 export interface Mounts {
   /** Never on a guess: `formatted` is what label and record say. Throws Corrupt when they disagree with the device. */
-  beFormatted(device: string, filesystem: Filesystem, formatted: boolean): Promise<void>;
+  beFormatted(device: string, filesystem: Filesystem, formatted: boolean, options?: string): Promise<void>;
   /** A cloned filesystem has an identity of its own: two of one UUID cannot be mounted beside each other. Of one that is not mounted. */
   beDistinct(device: string, filesystem: Filesystem): Promise<void>;
   beMounted(device: string, target: string, filesystem: Filesystem, readOnly: boolean): Promise<void>;

@@ -70,13 +70,14 @@ export class Publishing {
   }
 
   async #publishAt({ volume, readOnly, staged }: PublishOrder, target: string): Promise<Published> {
-    let local = await this.#allowed(volume);
+    const allowed = await this.#allowed(volume);
+    let { local } = allowed;
     await this.#refuseTaken(local, { target, readOnly });
     await local.found.pool.verify();
     const device = await local.found.pool.attach(local.found.name);
     this.#inventory.touched(local.found.pool.name);
     this.#ports.crash('publish:attached');
-    local = await this.#formatted(local, device);
+    local = await this.#formatted(local, device, allowed.formatOptions);
     if (!readOnly) await this.#fillUnmounted(local, device);
     local = await this.#distinct(local, device);
     await this.#mount(local, device, { target, readOnly, ...(staged ? { staged } : {}) });
@@ -228,7 +229,7 @@ export class Publishing {
     this.#copies.filled(found);
   }
 
-  async #allowed(name: string): Promise<LocalCopy> {
+  async #allowed(name: string): Promise<{ local: LocalCopy; formatOptions: string | undefined }> {
     const { client, node, isLeaseFresh } = this.#ports;
     const volume = await freshVolume(client, name);
     const moves = await allMovesOf(client, name);
@@ -236,14 +237,14 @@ export class Publishing {
     const why = whyNotPublish({ node, volume, moves, copy: local?.seen ?? null, leaseFresh: isLeaseFresh() });
     if (why) throw new FlockError(REFUSALS[why.reason] ?? 'NotPermitted', why.message);
     if (!local) throw new FlockError('Internal', `volume ${name} was allowed without a copy`);
-    return local;
+    return { local, formatOptions: volume?.spec.formatOptions };
   }
 
   /** Made only where neither label nor record say that it was before (whyNotPublish compared them), and the device holds nothing. */
-  async #formatted(local: LocalCopy, device: string): Promise<LocalCopy> {
+  async #formatted(local: LocalCopy, device: string, options: string | undefined): Promise<LocalCopy> {
     const { found } = local;
     if (!hasFilesystem(found)) return local;
-    await this.#ports.mounts.beFormatted(device, found.label.filesystem, found.label.formatted);
+    await this.#ports.mounts.beFormatted(device, found.label.filesystem, found.label.formatted, options);
     this.#ports.crash('publish:formatted');
     return found.label.formatted ? local : { ...local, found: await this.#copies.relabel(found, { formatted: true }) };
   }

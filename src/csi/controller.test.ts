@@ -194,6 +194,11 @@ const INVALID: [string, Partial<csi.CreateVolumeRequest>, RegExp][] = [
   ['with a parameter that is one of every object', { parameters: { toString: 'x' } }, /unknown parameter "toString"/u],
   ['with a pool that cannot be one', { parameters: { pool: '../x' } }, /pool name/u],
   ['with a duration that is none', { parameters: { retainSource: 'soon' } }, /duration "soon"/u],
+  [
+    'with a format option that is not on the list',
+    { parameters: { formatOptions: '-O encrypt' } },
+    /-O encrypt" is not possible for ext4/u,
+  ],
   ['with a wipe that is none', { parameters: { wipe: 'burn' } }, /none, discard, zero/u],
   ['with a rate that is none', { parameters: { transferBandwidth: 'fast' } }, /size "fast"/u],
   ['from nothing', { volumeContentSource: { type: undefined } }, /neither snapshot nor volume/u],

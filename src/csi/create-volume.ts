@@ -7,6 +7,7 @@ import { SMALLEST } from '../decide/filesystem-size.ts';
 import { isDeleting, servedCopy, type Why } from '../decide/observed.ts';
 import { holdsDirectories, place, usualPool, whyNot } from '../decide/placement.ts';
 import { isReason } from '../model/errors.ts';
+import { formatWords } from '../model/format-options.ts';
 import { GROUP_VERSION, type Stored } from '../model/meta.ts';
 import { nodeName } from '../model/names.ts';
 import { parseSize } from '../model/quantity.ts';
@@ -137,6 +138,7 @@ function orderOf(request: CreateVolumeRequest): Order {
   // One that begins with something has the filesystem of that, if none is asked for.
   const wanted = filesystem ?? usual ?? (source === null ? USUAL_FILESYSTEM : undefined);
   const mode = volumeMode === 'Block' || wanted === undefined ? { volumeMode } : { volumeMode, filesystem: wanted };
+  checkFormatOptions({ ...rest, ...mode });
   return {
     name,
     source,
@@ -147,6 +149,11 @@ function orderOf(request: CreateVolumeRequest): Order {
       ? nodesOf(request.accessibilityRequirements)
       : { nodes: named(request.accessibilityRequirements?.requisite), isChosen: false }),
   };
+}
+
+/** Without a filesystem it has that of what it begins with, and is not formatted. */
+function checkFormatOptions({ formatOptions, filesystem }: Partial<VolumeSpec>): void {
+  if (formatOptions !== undefined && filesystem !== undefined) formatWords(filesystem, formatOptions);
 }
 
 const named = (topologies: readonly Topology[] = []): string[] =>
@@ -195,6 +202,7 @@ const COMPARED = [
   'pool',
   'volumeMode',
   'filesystem',
+  'formatOptions',
   'dataMigrationMode',
   'retainSource',
   'allowedPause',

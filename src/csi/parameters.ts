@@ -29,6 +29,7 @@ const PARAMETERS: { [name: string]: (value: string) => Partial<VolumeSpec> } = {
     if (!wipe) throw invalid(`parameter wipe=${printable(value)} is not valid; use ${WIPES.join(', ')}`);
     return { wipe };
   },
+  formatOptions: (value) => ({ formatOptions: value }),
   // Kubernetes tells it as a part of the capability instead, others as it stands.
   'csi.storage.k8s.io/fstype': (value) => ({ filesystem: filesystemNamed(value) }),
 };

@@ -43,6 +43,14 @@ async function rejectsUntouched(file: string, asked: () => Promise<void>, reason
   assert.equal(await contentOf(file), before);
 }
 
+test('a filesystem is made with the options that were asked for, and with none that are not on the list', { skip }, async (t) => {
+  const { device } = await temporaryDevice(t, SIZE);
+  await assert.rejects(beFormatted(device, 'ext4', false, '-O encrypt'), (error: Error) => isReason(error, 'Invalid'));
+  await beFormatted(device, 'ext4', false, '-N 1024');
+  const { stdout } = await run('dumpe2fs', ['-h', device]);
+  assert.match(stdout, /^Inode count:\s+1[0-9]{3}$/mu);
+});
+
 for (const filesystem of FILESYSTEMS) {
   test(`${filesystem} is made on a device that was never formatted, and found there when it was`, { skip }, async (t) => {
     const { device, file } = await temporaryDevice(t, SIZE);

@@ -2,6 +2,7 @@
 // made here carries the label `flock`, so that one made just before a crash is told from somebody else's.
 import { open, stat } from 'node:fs/promises';
 import { FlockError } from '../model/errors.ts';
+import { formatWords } from '../model/format-options.ts';
 import type { Filesystem } from '../model/volume.ts';
 import { ifThere } from './files.ts';
 import { run } from './run.ts';
@@ -32,9 +33,10 @@ async function beBlockDevice(device: string): Promise<void> {
 
 /**
  * The device holds this filesystem. `formatted` is what record and label say: true, and anything else on the device is Corrupt and left
- * as it is; false, and a filesystem that is not ours is InUse and left as it is. Safe to repeat after any crash.
+ * as it is; false, and a filesystem that is not ours is InUse and left as it is. `options` are those of model/format-options.ts. Safe to repeat
+ * after any crash.
  */
-export async function beFormatted(device: string, filesystem: Filesystem, formatted: boolean): Promise<void> {
+export async function beFormatted(device: string, filesystem: Filesystem, formatted: boolean, options = ''): Promise<void> {
   const found = await signatureOf(device);
   if (formatted) return checkFormatted(device, filesystem, found);
   if (found && !isOurs(found, filesystem))
@@ -43,7 +45,7 @@ export async function beFormatted(device: string, filesystem: Filesystem, format
       `${device} was never formatted by record, but holds ${found.type}: it is left as it is. Find out whose it is; to use it, wipe it by hand (wipefs)`,
     );
   if (found && !(await isUnfinished(device, filesystem))) return;
-  await made(device, filesystem);
+  await made(device, filesystem, formatWords(filesystem, options));
 }
 
 function checkFormatted(device: string, filesystem: Filesystem, found: Signature | null): void {
@@ -67,8 +69,8 @@ async function isUnfinished(device: string, filesystem: Filesystem): Promise<boo
   return buffer.readUInt8(XFS_IN_PROGRESS) !== 0;
 }
 
-async function made(device: string, filesystem: Filesystem): Promise<void> {
-  await run(`mkfs.${filesystem}`, [...(await optionsFor(filesystem, device)), device], { timeout: MKFS_TIMEOUT });
+async function made(device: string, filesystem: Filesystem, wanted: readonly string[]): Promise<void> {
+  await run(`mkfs.${filesystem}`, [...(await optionsFor(filesystem, device)), ...wanted, device], { timeout: MKFS_TIMEOUT });
   const after = await signatureOf(device);
   if (!after || !isOurs(after, filesystem))
     throw new FlockError('Internal', `mkfs.${filesystem} reported success, but ${device} holds ${after?.type ?? 'nothing'}`);

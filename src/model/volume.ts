@@ -58,6 +58,13 @@ export const VolumeSpec = Type.Object({
   ),
   volumeMode: Type.Optional(Type.Enum(['Filesystem', 'Block'], { default: 'Filesystem' })),
   filesystem: Type.Optional(Type.Enum([...FILESYSTEMS], { default: USUAL_FILESYSTEM })),
+  formatOptions: Type.Optional(
+    Type.String({
+      pattern: '^[-a-zA-Z0-9=. ]*$',
+      maxLength: 200,
+      description: 'Options of mkfs: -N, -i, -m for ext4, -i maxpct= or size= for xfs, -n, -m for btrfs, each with its value.',
+    }),
+  ),
   allowedPause: Type.Optional(
     Type.String({ pattern: DURATION_PATTERN, maxLength: 40, description: 'Longest pause of the application that a move may cause (2s).' }),
   ),
@@ -154,6 +161,8 @@ export const Volumes: Kind<Volume> = {
     { path: 'spec', rule: 'self.filesystem == oldSelf.filesystem', message: 'filesystem cannot change' },
     { path: 'spec', rule: '!oldSelf.?epoch.hasValue() || self.?epoch.orValue(0) >= oldSelf.epoch', message: 'epoch cannot go back' },
     { path: 'spec', rule: 'has(self.source) == has(oldSelf.source)', message: 'source cannot change' },
+    { path: 'spec', rule: 'has(self.formatOptions) == has(oldSelf.formatOptions)', message: 'formatOptions cannot change' },
+    { path: 'spec.formatOptions', rule: 'self == oldSelf', message: 'formatOptions cannot change' },
     { path: 'spec.source', rule: 'self == oldSelf', message: 'source cannot change' },
     { path: 'spec.source', rule: 'has(self.snapshot) != has(self.volume)', message: 'source is either a snapshot or a volume' },
     onlyWithEpoch('node'),
