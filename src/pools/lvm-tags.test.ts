@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isReason } from '../model/errors.ts';
+import type { CopyLabel } from '../model/label.ts';
 import { aLabel, VOLUME_UID } from '../testing/labels.ts';
 import { POINT_TAG, readTags, tagOf, type Marked } from './lvm-tags.ts';
 
@@ -8,12 +9,19 @@ const NAME = 'copy';
 const SIZE = 4_194_304n;
 const label = aLabel({ size: String(SIZE) });
 
+const EVERY_FIELD: Required<CopyLabel> = {
+  ...label,
+  role: 'retired',
+  epoch: 12,
+  formatted: true,
+  cloned: true,
+  arrivedBy: VOLUME_UID,
+  moveUid: VOLUME_UID,
+};
+
 const whole: readonly [string, Marked][] = [
   ['a label', { state: 'ready', label }],
-  [
-    'every field of a label',
-    { state: 'ready', label: { ...label, role: 'retired', epoch: 12, formatted: true, arrivedBy: VOLUME_UID, moveUid: VOLUME_UID } },
-  ],
+  ['every field of a label', { state: 'ready', label: EVERY_FIELD }],
   ['what is being removed, and how', { state: 'removing', label, wipe: 'zero' }],
   ['what is growing, and from where', { state: 'growing', label, from: '4096' }],
 ];
@@ -44,6 +52,7 @@ for (const [about, tags] of [
   ['two labels', [tag, tag.replace('epoch=1', 'epoch=2')]],
   ['a field that is missing', [tag.replace(/&role=[a-z]+/u, '')]],
   ['a field that is wrong', [tag.replace('epoch=1', 'epoch=x')]],
+  ['a truth that is none', [tag.replace('formatted=false', 'formatted=maybe')]],
   ['a state that is not known', [tag.replace('state=ready', 'state=odd')]],
   ['what cannot be decoded', [tag.replace('epoch=1', 'epoch=+zz')]],
 ] as const)

@@ -60,11 +60,21 @@ function fieldsOf(tag: string): Map<string, string> {
   return new Map(words.map((word) => [word.slice(0, word.indexOf('=')), decoded(word.slice(word.indexOf('=') + 1))]));
 }
 
-const NUMBERS = ['version', 'epoch', 'sectorSize'];
+/** Of each field of a label; others are text. */
+const TYPES: { [field: string]: string | undefined } = Object.fromEntries(
+  Object.entries(CopyLabel.properties).map(([field, schema]) => [field, (schema as { type?: string }).type]),
+);
 
 function typed(key: string, value: string): unknown {
-  if (key === 'formatted') return value === 'true';
-  return NUMBERS.includes(key) ? Number(value) : value;
+  switch (TYPES[key]) {
+    case 'boolean':
+      return value === 'true' || (value === 'false' ? false : value);
+    case 'integer':
+    case 'number':
+      return Number(value);
+    default:
+      return value;
+  }
 }
 
 function markedOf(fields: ReadonlyMap<string, string>, name: string, size: bigint): Marked {
