@@ -2,7 +2,7 @@
 // every mount whether all of them are there. They see the records; they know nothing of moves' innards.
 import { messageOf } from '../model/errors.ts';
 import { Volumes } from '../model/volume.ts';
-import { textAt, writeText, type MemoryCopy } from './machine.ts';
+import { textAt, writeText, type MemoryCopy } from './blocks.ts';
 import type { World } from './world.ts';
 
 const MEAN_TICK = 2_500;
@@ -18,7 +18,6 @@ export class Application {
   over = false;
   readonly #world: World;
   readonly #target: string;
-  #writes = 0;
   /** Where something may be left of it: a beginning or an end was ordered there, and its success was not told. */
   readonly #uncertain = new Set<string>();
   /** Files that it has open, although it was unmounted under it. */
@@ -126,9 +125,9 @@ export class Application {
     const truth = rules.truths.get(copy.label.volumeUid);
     if (!truth || this.#world.machine(node).isAway(copy)) return;
     for (let count = chance.below(6); count > 0; count -= 1) {
-      this.#writes += 1;
+      this.#world.writes += 1;
       const block = BigInt(1 + chance.below(BLOCKS));
-      const text = `${this.volume} write ${this.#writes}`;
+      const text = `${this.volume} write ${this.#world.writes}`;
       writeText(copy.live, block, text);
       truth.acknowledged.set(block, text);
     }

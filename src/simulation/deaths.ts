@@ -8,6 +8,11 @@ const steps = (...names: string[]): string[] => names.flatMap((name) => [`before
 
 const AGENT = [
   ...steps('create', 'relabel', 'reserved', 'fence', 'pull', 'activate', 'scrub', 'grow', 'remove', 'releasePoint', 'dropEntry'),
+  ...steps('takeSnapshot', 'dropSnapshot'),
+  'snapshot:frozen',
+  'snapshot:released',
+  'clone:made',
+  'publish:distinct',
   'create:made',
   'reserve:created',
   'relabel:written',
@@ -39,6 +44,8 @@ const AGENT = [
 const CONTROLLER = [
   ...steps('wait', 'accept', 'order', 'round', 'phase', 'fence', 'finalDelta', 'commit', 'published', 'release', 'cancel', 'unfence'),
   ...steps('resume', 'end', 'forget', 'none', 'adopt', 'place', 'withdraw', 'tell', 'letGo'),
+  ...steps('takeSource', 'dropSource', 'snapshot-none', 'snapshot-adopt', 'snapshot-tell', 'snapshot-letGo'),
+  ...steps('drain-none', 'drain-order', 'drain-tell'),
   'accept:finalizer',
   'commit:before',
   'commit:swapped',
@@ -53,16 +60,45 @@ const SHARE = 0.7;
 /** Those that few histories come by are so nearly always. */
 const RARE = new Set([
   ...steps('resume', 'dropEntry', 'reserved', 'forget', 'scrub', 'releasePoint', 'pull', 'published', 'create'),
-  'before:release',
-  'transfer.source.release',
+  ...steps('takeSnapshot', 'dropSnapshot', 'snapshot-adopt', 'snapshot-letGo'),
+  'before:phase',
   'transfer.journal.made',
   'transfer.round.begun',
-  'activate:labelled',
   'fence:labelled',
+  'snapshot:frozen',
+  'snapshot:released',
+  'clone:made',
+  'publish:distinct',
+  'hold:renamed',
+  'tree.source.walked',
+  'tree.source.listed',
+  'tree.round.begun',
+  'tree.content.written',
+  'tree.checkpoint.saved',
+  'tree.round.applied',
+  'tree.round.agreed',
+  'tree.round.completed',
 ]);
 /** And those that only somebody comes by who has not died right before: they are deadly twice, and what is before them seldom. */
-const LAST = new Set(['after:withdraw', 'after:unfence', 'after:release', 'after:commit', 'after:activate', 'transfer.source.released']);
-const BEFORE_LAST = new Set(['before:withdraw', 'before:unfence', 'unfence:swapped', 'before:commit', 'commit:before', 'commit:swapped']);
+const LAST = new Set([
+  ...['withdraw', 'unfence', 'release', 'commit', 'activate', 'dropSource', 'drain-order'].map((step) => `after:${step}`),
+  'transfer.source.released',
+  'activate:labelled',
+  'grow:limited',
+  'before:drain-order',
+  'remove:unlimited',
+  'remove:emptied',
+]);
+const BEFORE_LAST = new Set([
+  ...['withdraw', 'unfence', 'release', 'commit', 'activate', 'dropSource'].map((step) => `before:${step}`),
+  'unfence:swapped',
+  'commit:before',
+  'commit:swapped',
+  'activate:frozen',
+  'transfer.source.release',
+  'grow:labelled',
+  'remove:labelled',
+]);
 
 /** How likely somebody is stunned at a point, in a history that has such. */
 const STUNNED = 0.06;

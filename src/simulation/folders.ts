@@ -6,7 +6,7 @@ import type { CopyLabel } from '../model/label.ts';
 import { humanBytes, roundUp } from '../model/quantity.ts';
 import { memoryDisk, type MemoryDisk } from '../pools/memory.ts';
 import type { BlockHandle, CopyName, Extent, Hold, Inventory, Pool, PoolRoom, TreeHandle } from '../pools/pool.ts';
-import type { Machine, MemoryCopy } from './machine.ts';
+import type { MemoryCopy } from './blocks.ts';
 
 const UNIT = 4096n;
 
@@ -41,9 +41,17 @@ export interface FolderHandle extends TreeHandle {
   stray(): Promise<number>;
 }
 
+/** What of its machine such a pool sees: who has something open, and what is not on the disk yet. */
+interface Users {
+  readonly mounts: ReadonlyMap<string, { copy: MemoryCopy }>;
+  readonly unsynced: Map<Files, unknown>;
+  inUse(): { copy: MemoryCopy; target: string }[];
+  unsafe(live: Files, file: bigint): void;
+}
+
 export interface FolderPoolOptions {
   name: string;
-  machine: Machine;
+  machine: Users;
   disk: FolderDisk;
   crash: CrashPoint;
   /** As long as a look at all processes takes. */

@@ -1,7 +1,7 @@
 // What the simulated transfer keeps on the target's disk: the shapes of the shipped journal, without its bytes. Knows no wire.
 import type { Verified } from '../model/move.ts';
 import type { JournalState, RoundOrder, RoundReport } from '../transfer/transfer.ts';
-import type { MemoryCopy } from './machine.ts';
+import type { MemoryCopy } from './blocks.ts';
 
 export interface Begun extends RoundOrder {
   /** What the source listed; the same text means the same bytes. */

@@ -5,16 +5,16 @@ import type { Mounts } from '../agent/ports.ts';
 import { FlockError } from '../model/errors.ts';
 import { memoryDisk, MemoryPool, type MemoryDisk, type MemoryPoolOptions } from '../pools/memory.ts';
 import type { CopyName } from '../pools/pool.ts';
+import { textAt, writeText, type MemoryCopy } from './blocks.ts';
 import type { Chance } from './chance.ts';
 import { folderDisk, pathOf, type FolderDisk } from './folders.ts';
 import type { Journal } from './journal.ts';
 
-export type MemoryCopy = MemoryDisk['copies'] extends Map<string, infer C> ? C : never;
-
-export const BLOCK = 4096;
 /** Of each pool, bytes. */
-export const CAPACITY = 96n << 20n;
+export const CAPACITY = 144n << 20n;
 const FIRST = 0n;
+/** Beyond what applications write. */
+const IDENTITY = 40n;
 
 interface Mounted {
   copy: MemoryCopy;
@@ -39,6 +39,7 @@ export class Machine {
   publications: { [copy: CopyName]: Publication[] } = {};
   /** How likely a look at a device finds nothing, and a filesystem cannot be grown. */
   blindness = 0;
+  #identities = 0;
   /** What was written and not synced, as it was before: by copy, by block. */
   readonly unsynced = new Map<MemoryCopy['live'], Map<bigint, Buffer | undefined>>();
 
@@ -46,6 +47,11 @@ export class Machine {
     this.name = name;
     this.disk = memoryDisk(`pool of ${name}`, CAPACITY);
     this.folders = withFolders ? folderDisk(`folders of ${name}`, CAPACITY) : null;
+  }
+
+  newIdentity(): string {
+    this.#identities += 1;
+    return `${this.name} made ${this.#identities}`;
   }
 
   get disks(): readonly MemoryDisk[] {
@@ -132,16 +138,8 @@ export class NodePool extends MemoryPool {
   }
 }
 
-const padded = (text: string): Buffer => Buffer.concat([Buffer.from(text), Buffer.alloc(BLOCK)]).subarray(0, BLOCK);
-
-/** A block as text; '' where nothing was written. */
-export const textAt = (live: MemoryCopy['live'], block: bigint): string => {
-  const bytes = live.get(block);
-  if (!bytes) return '';
-  const end = bytes.indexOf(0);
-  return bytes.toString('utf8', 0, end < 0 ? bytes.length : end);
-};
-export const writeText = (live: MemoryCopy['live'], block: bigint, text: string): void => void live.set(block, padded(text));
+/** What tells one filesystem from another; '' for none. */
+export const identityOf = ({ live }: MemoryCopy): string => textAt(live, IDENTITY);
 
 /** The verbs on its mounts. `formats` is told before a filesystem is made. */
 export function mountsOf(machine: Machine, chance: Chance, formats: (copy: MemoryCopy) => void): Mounts {
@@ -161,8 +159,9 @@ export function mountsOf(machine: Machine, chance: Chance, formats: (copy: Memor
       formats(copy);
       copy.live.clear();
       writeText(copy.live, FIRST, filesystem);
+      writeText(copy.live, IDENTITY, machine.newIdentity());
     },
-    beDistinct: async (device) => void machine.copyAt(device),
+    beDistinct: async (device) => writeText(machine.copyAt(device).live, IDENTITY, machine.newIdentity()),
     beMounted: async (device, target, filesystem, readOnly) => {
       const copy = machine.copyAt(device);
       if (textAt(copy.live, FIRST) !== filesystem) throw new FlockError('Corrupt', `${device} holds no ${filesystem}`);

@@ -26,7 +26,7 @@ export class People {
   }
 
   /** Whatever the server refuses is told, and no more. */
-  #try(what: string, act: () => unknown): void {
+  try(what: string, act: () => unknown): void {
     if (!this.#world.server.up) return;
     try {
       this.#world.rules.ordered(act);
@@ -63,13 +63,20 @@ export class People {
     return this.#world.chance.pick(this.#world.moves().filter(({ status }) => running !== ENDED.includes(status?.phase ?? 'Pending')));
   }
 
-  create(anywhere = this.#world.chance.happens(0.5), most = MOST_VOLUMES): void {
+  create(anywhere = this.#world.chance.happens(0.5), most = MOST_VOLUMES, pool = this.#pool()): void {
     if (this.#world.volumes().length >= most) return;
+    this.make({ ...this.#spec(pool ?? 'local'), ...(pool ? { pool } : {}), ...(anywhere ? {} : { node: this.#node(pool ?? 'local') }) });
+  }
+
+  /** Where nobody has heard yet that there is no room. */
+  createAnywhere(): void {
+    this.create(true, MOST_VOLUMES + 2, this.#nodesWith(FOLDERS).length > 0 ? 'local' : null);
+  }
+
+  make(spec: Volume['spec']): void {
     this.#made += 1;
     const name = `v${this.#made}`;
-    const pool = this.#pool();
-    const spec = { ...this.#spec(pool ?? 'local'), ...(pool ? { pool } : {}), ...(anywhere ? {} : { node: this.#node(pool ?? 'local') }) };
-    this.#try(`creates volume ${name} ${JSON.stringify(spec)}`, () => {
+    this.try(`creates volume ${name} ${JSON.stringify(spec)}`, () => {
       this.#registry.create(Volumes, { apiVersion: GROUP_VERSION, kind: 'Volume', metadata: { name }, spec } as Volume);
       this.applications.set(name, new Application(this.#world, name));
     });
@@ -78,7 +85,7 @@ export class People {
   /** Null where there is but one: then it need not be named. */
   #pool(): string | null {
     if (this.#nodesWith(FOLDERS).length === 0) return null;
-    return this.#world.chance.happens(0.5) ? FOLDERS : 'local';
+    return this.#world.chance.happens(0.45) ? FOLDERS : 'local';
   }
 
   #spec(pool: string): Volume['spec'] {
@@ -93,14 +100,17 @@ export class People {
 
   delete(): void {
     const volume = this.#volume();
-    if (!volume || this.#world.volumes().length < 2) return;
-    this.#try(`deletes volume ${volume.metadata.name}`, () => this.#registry.delete(Volumes, volume.metadata.name));
+    if (volume && this.#world.volumes().length > 1) this.remove(volume.metadata.name);
+  }
+
+  remove(name: string): void {
+    this.try(`deletes volume ${name}`, () => this.#registry.delete(Volumes, name));
   }
 
   grow(volume = this.#volume()): void {
     const size = this.#world.chance.pick(LARGER);
     if (volume)
-      this.#try(`grows ${volume.metadata.name} to ${size}`, () => this.#registry.patch(Volumes, volume.metadata.name, { spec: { size } }));
+      this.try(`grows ${volume.metadata.name} to ${size}`, () => this.#registry.patch(Volumes, volume.metadata.name, { spec: { size } }));
   }
 
   /** Where there is no room for what was asked, as the obstacle advises. */
@@ -108,7 +118,7 @@ export class People {
     for (const { metadata, spec, status } of this.#world.volumes()) {
       const { capacity, obstacle } = status ?? {};
       if (obstacle?.reason !== 'NoSpace' || capacity === undefined || parseSize(spec.size) <= BigInt(capacity)) continue;
-      this.#try(`takes the growth of ${metadata.name} back`, () =>
+      this.try(`takes the growth of ${metadata.name} back`, () =>
         this.#registry.patch(Volumes, metadata.name, { spec: { size: capacity } }),
       );
     }
@@ -121,7 +131,7 @@ export class People {
     const name = `${first}${this.#made}`;
     const policy = chance.pick(['Wait', 'CutOver', 'Abort'] as const) ?? 'Wait';
     const spec: MoveSpec = { volume, target, ...(chance.happens(0.3) ? { stallPolicy: policy } : {}) };
-    this.#try(`orders move ${name} of ${volume} to ${target}`, () =>
+    this.try(`orders move ${name} of ${volume} to ${target}`, () =>
       this.#registry.create(Moves, { apiVersion: GROUP_VERSION, kind: 'Move', metadata: { name }, spec } as Move),
     );
   }
@@ -134,7 +144,7 @@ export class People {
   }
 
   cancel(move = this.#move(true)): void {
-    if (move) this.#try(`cancels ${move.metadata.name}`, () => this.#registry.patch(Moves, move.metadata.name, { spec: { cancel: true } }));
+    if (move) this.try(`cancels ${move.metadata.name}`, () => this.#registry.patch(Moves, move.metadata.name, { spec: { cancel: true } }));
   }
 
   /** One that is about to commit; or its volume is to be larger. */
@@ -146,20 +156,22 @@ export class People {
 
   deleteMove(): void {
     const move = this.#move(this.#world.chance.happens(0.4));
-    if (move) this.#try(`deletes ${move.metadata.name}`, () => this.#registry.delete(Moves, move.metadata.name));
+    if (move) this.try(`deletes ${move.metadata.name}`, () => this.#registry.delete(Moves, move.metadata.name));
   }
 
-  /** Everything off a node. */
+  /** Everything off a node: by the controller, or one by one. */
   drain(): void {
-    const node = this.#node();
+    const node = this.#volume()?.spec.node ?? this.#node();
+    if (this.#world.chance.happens(0.6))
+      return this.try(`drains ${node}`, () => this.#registry.patch(StorageNodes, node, { spec: { drain: true } }));
     this.#cordon(node, true);
     for (const { metadata, spec } of this.#world.volumes())
       if (spec.node === node) this.order(metadata.name, this.#elsewhere(metadata.name));
   }
 
   #cordon(node: string, unschedulable: boolean): void {
-    this.#try(`${unschedulable ? 'cordons' : 'uncordons'} ${node}`, () =>
-      this.#registry.patch(StorageNodes, node, { spec: { unschedulable } }),
+    this.try(`${unschedulable ? 'cordons' : 'uncordons'} ${node}`, () =>
+      this.#registry.patch(StorageNodes, node, { spec: unschedulable ? { unschedulable } : { unschedulable, drain: false } }),
     );
   }
 
@@ -210,7 +222,7 @@ export class People {
 
   #deleteAgain(truth: VolumeTruth, record: Stored<Volume>): void {
     if (record.metadata.deletionTimestamp !== undefined) return this.#removeDoubted(record);
-    this.#try(`deletes ${truth.name}, which is lost`, () => this.#registry.delete(Volumes, truth.name));
+    this.try(`deletes ${truth.name}, which is lost`, () => this.#registry.delete(Volumes, truth.name));
   }
 
   #name(truth: VolumeTruth, record: Stored<Volume>): void {
@@ -221,14 +233,14 @@ export class People {
     const arriving = found?.label.role === 'incoming';
     const epoch = arriving ? placed.epoch : Math.max(placed.epoch, record.spec.epoch ?? 0, found?.label.epoch ?? 0) + 1;
     const spec = { node: placed.node, copy: placed.copy, epoch, pool: truth.pool ?? 'local', move: arriving ? placed.move : null };
-    this.#try(`names copy ${placed.copy} on ${placed.node} as ${truth.name} at epoch ${epoch}`, () => {
+    this.try(`names copy ${placed.copy} on ${placed.node} as ${truth.name} at epoch ${epoch}`, () => {
       this.#registry.patch(Volumes, truth.name, { metadata: { uid: truth.uid, annotations: { [RESTORED]: null } }, spec });
     });
   }
 
   /** The record says what is true. */
   #confirm({ metadata }: Stored<Volume>): void {
-    this.#try(`confirm the record of ${metadata.name}`, () => {
+    this.try(`confirm the record of ${metadata.name}`, () => {
       this.#registry.patch(Volumes, metadata.name, { metadata: { uid: metadata.uid, annotations: { [RESTORED]: null } } });
     });
   }

@@ -5,8 +5,8 @@ import { FlockError } from '../model/errors.ts';
 import type { CopyName, Pool } from '../pools/pool.ts';
 import type { Offer, RoundReport } from '../transfer/transfer.ts';
 import type { FolderHandle, Files } from './folders.ts';
-import { BLOCK } from './machine.ts';
-import { EXTENT, RATE, SYNC, type Round } from './pull.ts';
+import { BLOCK } from './blocks.ts';
+import { EXTENT, RATE, SYNC, type Round } from './round.ts';
 import type { Link } from './wire.ts';
 
 interface Listed {
@@ -15,7 +15,7 @@ interface Listed {
   files: Files;
 }
 
-export const openFolder = async (pool: Pool, copy: CopyName, mode: 'read' | 'write'): Promise<FolderHandle> =>
+const openFolder = async (pool: Pool, copy: CopyName, mode: 'read' | 'write'): Promise<FolderHandle> =>
   (await pool.openTree?.(copy, mode)) as FolderHandle;
 
 const byNumber = (one: bigint, other: bigint): number => (one < other ? -1 : 1);

@@ -6,24 +6,10 @@ import { FlockError, isReason } from '../model/errors.ts';
 import type { BlockHandle, CopyName, Pool } from '../pools/pool.ts';
 import type { Offer, PullOptions, RoundOrder, RoundReport } from '../transfer/transfer.ts';
 import { newJournal, stateOf, type Begun, type Journal } from './journal.ts';
-import type { Life } from './life.ts';
-import { BLOCK, type Machine } from './machine.ts';
+import { BLOCK } from './blocks.ts';
 import { scrubTree, TreePull } from './pull-tree.ts';
-import type { Link, Wires } from './wire.ts';
-
-/** Blocks of one answer, and between two syncs. */
-export const EXTENT = 2;
-export const SYNC = 4;
-/** Bytes a second, as a round reports them. */
-export const RATE = BLOCK * 100;
-
-export interface PullParts {
-  machine: Machine;
-  life: Life;
-  wires: Wires;
-  /** What was committed was shown to be what the source kept; or not. */
-  scrubbed: (moveUid: string, same: boolean) => void;
-}
+import { EXTENT, RATE, SYNC, type PullParts, type Round } from './round.ts';
+import type { Link } from './wire.ts';
 
 export function transferOf(parts: PullParts): Transfer {
   const { machine, life } = parts;
@@ -202,13 +188,6 @@ async function readAll(handle: BlockHandle, blocks: readonly bigint[]): Promise<
 }
 
 // ---- at the target -------------------------------------------------------------------------------------------------------------
-
-export interface Round extends PullParts {
-  options: PullOptions;
-  order: RoundOrder;
-  journal: Journal;
-  link: Link;
-}
 
 class Pull {
   readonly #round: Round;

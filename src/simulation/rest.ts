@@ -3,11 +3,15 @@
 // is deleted, and nothing at all may be left.
 import type { Stored } from '../model/meta.ts';
 import { Moves, type Move } from '../model/move.ts';
+import { snapshotPoint } from '../model/points.ts';
+import { Snapshots, type Snapshot } from '../model/snapshot.ts';
 import { Volumes } from '../model/volume.ts';
 import { messageOf } from '../model/errors.ts';
-import type { Machine, MemoryCopy } from './machine.ts';
-import type { Misfortune } from './misfortune.ts';
+import type { MemoryCopy } from './blocks.ts';
+import type { Machine } from './machine.ts';
 import type { People } from './people.ts';
+import type { Misfortune } from './misfortune.ts';
+import type { Takers } from './takers.ts';
 import type { World } from './world.ts';
 
 /** Virtual ms: retention (1 min) and back-offs (30 s) several times over. */
@@ -16,10 +20,16 @@ const LOOK = 10_000;
 /** Longer than anything is put off to be written. */
 const QUIET = 45_000;
 /** Looks, while processes may still die. */
-const LULL = 6;
+const LULL = 14;
 const ENDED = ['Done', 'Cancelled', 'Failed'];
 
-export async function rest(world: World, people: People, misfortune: Misfortune): Promise<void> {
+export interface Actors {
+  people: People;
+  takers: Takers;
+  misfortune: Misfortune;
+}
+
+export async function rest(world: World, { people, takers, misfortune }: Actors): Promise<void> {
   world.note('world', 'comes to rest');
   misfortune.endAll();
   await world.pass(LOOK);
@@ -29,17 +39,21 @@ export async function rest(world: World, people: People, misfortune: Misfortune)
   for (let looks = 0; looks < LULL && world.rules.breach === null; looks += 1) {
     people.decide();
     people.giveUpGrowth();
+    takers.tidy();
     await world.pass(LOOK);
   }
   world.deaths.calm = true;
   await settled(
     world,
     () => [...leftover(world), ...stillUsed(people)],
-    () => tidy(world, people),
+    () => {
+      tidy(world, people);
+      takers.tidy();
+    },
   );
   if (world.rules.breach === null) await examined(world, people);
   if (world.rules.breach === null) await unchanged(world);
-  if (world.rules.breach === null) await emptied(world, people);
+  if (world.rules.breach === null) await emptied(world, people, takers);
 }
 
 /** Looks until nothing is left over. */
@@ -75,8 +89,17 @@ const stillUsed = (people: People): string[] =>
 
 /** What should not be there when everything has ended. */
 function leftover(world: World): string[] {
-  return [...movesLeft(world), ...volumesLeft(world), ...disksLeft(world)];
+  return [...movesLeft(world), ...volumesLeft(world), ...snapshotsLeft(world), ...disksLeft(world)];
 }
+
+const snapshotsOf = (world: World): Stored<Snapshot>[] => world.server.registry.list(Snapshots).items;
+
+const snapshotsLeft = (world: World): string[] =>
+  snapshotsOf(world).flatMap(({ metadata, spec, status }) =>
+    status?.phase === 'Ready' && metadata.deletionTimestamp === undefined
+      ? []
+      : [`snapshot ${metadata.name} of ${spec.volume} is ${status?.phase}: ${JSON.stringify(status)}`],
+  );
 
 const movesLeft = (world: World): string[] =>
   world.moves().flatMap(({ metadata, status, spec }) => {
@@ -96,19 +119,21 @@ const volumesLeft = (world: World): string[] =>
 
 function disksLeft(world: World): string[] {
   const named = new Map(world.volumes().map(({ metadata, spec }) => [`${metadata.uid}-${spec.copy}`, spec.node]));
-  const left = [...world.machines.values()].flatMap((machine) => [...copiesLeft(machine, named), ...journalsLeft(machine)]);
+  const kept = new Set(snapshotsOf(world).map(({ metadata }) => snapshotPoint(metadata.uid)));
+  const left = [...world.machines.values()].flatMap((machine) => [...copiesLeft(machine, named, kept), ...journalsLeft(machine)]);
   return world.wires.open > 0 ? [...left, `${world.wires.open} nodes still offer volume data`] : left;
 }
 
-const copiesLeft = ({ name: node, disks }: Machine, named: ReadonlyMap<string, string | undefined>): string[] =>
+const copiesLeft = ({ name: node, disks }: Machine, named: ReadonlyMap<string, string | undefined>, kept: ReadonlySet<string>): string[] =>
   disks
     .flatMap(({ copies }) => [...copies])
     .flatMap(([name, copy]) => {
       const { label, points } = copy;
       if (named.get(name) !== node) return [`${node} still has copy ${label.copy} of ${label.volume} (${label.role})`];
-      if (points.size === 0 && label.role === 'active' && isInOrder(copy)) return [];
+      const stray = [...points.keys()].filter((point) => !kept.has(point));
+      if (stray.length === 0 && label.role === 'active' && isInOrder(copy)) return [];
       const of = `copy ${label.copy} of ${label.volume} on ${node}`;
-      return [`${of} is ${label.role}, with points ${[...points.keys()].join()}`];
+      return [`${of} is ${label.role}, with points ${stray.join()}`];
     });
 
 /** Of a directory: whole, and where the served ones lie. */
@@ -162,13 +187,20 @@ async function unchanged(world: World): Promise<void> {
       world.rules.break('an unchanged world costs no write', `${count - (before.get(kind) ?? 0)} writes of ${kind} in ${QUIET / 1000} s`);
 }
 
-async function emptied(world: World, people: People): Promise<void> {
+const stillRecorded = (world: World): string[] => [
+  ...world.volumes().map(({ metadata }) => `volume ${metadata.name} is still recorded`),
+  ...snapshotsOf(world).map(({ metadata }) => `snapshot ${metadata.name} is still recorded`),
+];
+
+async function emptied(world: World, people: People, takers: Takers): Promise<void> {
   const { registry } = world.server;
+  // The volumes wait for their snapshots.
+  takers.dropAll();
   for (const { metadata } of world.moves()) registry.delete(Moves, metadata.name);
   for (const { metadata } of world.volumes()) registry.delete(Volumes, metadata.name);
   await settled(
     world,
-    () => [...leftover(world), ...world.volumes().map(({ metadata }) => `volume ${metadata.name} is still recorded`)],
+    () => [...leftover(world), ...stillRecorded(world)],
     () => people.decide(),
   );
   for (const application of people.applications.values()) application.over = true;

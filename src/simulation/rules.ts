@@ -7,8 +7,11 @@ import type { Move, MovePhase } from '../model/move.ts';
 import { durationMs } from '../model/names.ts';
 import type { Volume } from '../model/volume.ts';
 import type { MemoryDisk } from '../pools/memory.ts';
-import { textAt, type Machine, type MemoryCopy } from './machine.ts';
+import type { Snapshot } from '../model/snapshot.ts';
+import { textAt, type MemoryCopy } from './blocks.ts';
+import { identityOf, type Machine } from './machine.ts';
 import type { Seen } from './server.ts';
+import { SnapshotRules } from './snapshot-rules.ts';
 import type { VirtualTime } from './time.ts';
 import { newTruth, placedOf, type Placed, type VolumeTruth } from './truth.ts';
 
@@ -17,10 +20,13 @@ export interface RulesParts {
   time: VirtualTime;
   /** Current moves, as recorded. */
   moves: () => readonly Stored<Move>[];
+  volumes: () => readonly Stored<Volume>[];
 }
 
 /** Clocks differ by less than this, ms. */
 export const SKEW = 20_000;
+/** Whoever had decided on a removal before the records went back, and stood still, may carry it out so late, ms. */
+const LONGEST_STUN = 80_000;
 const UNBEGUN = new Set<MovePhase>(['Pending', 'Published', 'Retaining', 'Done', 'Cancelled', 'Failed']);
 const ROLLED_BACK = new Set<MovePhase>(['Cancelled', 'Failed']);
 const CARRIED_OUT = new Set<MovePhase>(['Retaining', 'Done', 'Published']);
@@ -64,9 +70,11 @@ export class Rules {
   #rolledBackAt = 0;
   #copies = new Map<string, OnDisk>();
   readonly #parts: RulesParts;
+  readonly #snapshots: SnapshotRules;
 
   constructor(parts: RulesParts) {
     this.#parts = parts;
+    this.#snapshots = new SnapshotRules({ ...parts, truths: this.truths, break: (rule, what) => this.break(rule, what) });
   }
 
   break(rule: string, what: string): void {
@@ -93,6 +101,7 @@ export class Rules {
     this.writes.set(kind, (this.writes.get(kind) ?? 0) + 1);
     if (kind === 'Volume') this.#volume(type, object as unknown as Stored<Volume>);
     if (kind === 'Move') this.#move(object as Stored<ApiObject> as unknown as Stored<Move>);
+    if (kind === 'Snapshot') this.#snapshots.wrote(type, object as Stored<ApiObject> as unknown as Stored<Snapshot>);
   }
 
   #volume(type: Seen['type'], volume: Stored<Volume>): void {
@@ -161,15 +170,20 @@ export class Rules {
     for (const truth of this.truths.values()) {
       const record = volumes.find(({ metadata }) => metadata.uid === truth.uid);
       truth.rewritten = true;
-      // What was removed at its deletion does not come back with its record.
-      if (truth.deleting && truth.placed && !this.#find(truth, truth.placed)) truth.lost = true;
-      truth.deleting = record?.metadata.deletionTimestamp !== undefined;
+      this.#undeleted(truth, record?.metadata.deletionTimestamp !== undefined);
       truth.size = record?.spec.size ?? truth.size;
       this.#rolledBack(truth, record ? placedOf(record) : null);
     }
     this.#progress.clear();
     this.#rolledBackAt = this.#parts.time.now;
     this.touched();
+  }
+
+  /** What was removed at its deletion does not come back with its record. */
+  #undeleted(truth: VolumeTruth, deleting: boolean): void {
+    if (truth.deleting && truth.placed && !this.#find(truth, truth.placed)) truth.lost = true;
+    if (truth.deleting && !deleting) truth.undeletedAt = this.#parts.time.now;
+    truth.deleting = deleting;
   }
 
   /** An epoch that no disk has heard of is forgotten without harm. */
@@ -189,6 +203,7 @@ export class Rules {
       if (on !== node || !copies.has(copyName(label))) continue;
       this.#copies.delete(key);
       const truth = this.truths.get(label.volumeUid);
+      truth?.lostCopies.add(copyName(label));
       if (truth && (truth.placed?.copy === label.copy || label.role === 'incoming')) truth.lost = true;
     }
   }
@@ -274,6 +289,7 @@ export class Rules {
     }
     for (const [key, copy] of this.#copies) if (!now.has(key)) this.#removed(copy);
     this.#copies = now;
+    this.#snapshots.check();
     this.#checkUse();
     for (const truth of this.truths.values()) this.#checkNamed(truth);
   }
@@ -283,6 +299,8 @@ export class Rules {
     if (!truth) return;
     if (label.role === 'active' && truth.reported.has(label.copy) && !truth.rewritten)
       this.break('rule 6, never made again', `copy ${label.copy} of ${truth.name} was made on ${node} as an active one`);
+    const copy = this.#parts.machines.get(node)?.copy(copyName(label));
+    if (truth.made.size === 0 && copy && label.role === 'active') this.#snapshots.begun(truth, copy);
     truth.made.add(label.copy);
   }
 
@@ -336,9 +354,21 @@ export class Rules {
         if (!truth || truth.lost) continue;
         users.set(truth.uid, (users.get(truth.uid) ?? new Set()).add(`${copy.label.copy} on ${machine.name}`));
         this.#checkUsed(truth, copy.label, machine.name);
+        this.#checkDistinct(machine, copy);
       }
     for (const [uid, using] of users)
       if (using.size > 1) this.break('rule 1', `${this.truths.get(uid)?.name} is in use at ${[...using].join(' and ')}`);
+  }
+
+  /** Two filesystems of one identity are taken for each other. */
+  #checkDistinct(machine: Machine, copy: MemoryCopy): void {
+    const identity = identityOf(copy);
+    const other = machine.inUse().find((used) => used.copy !== copy && identity !== '' && identityOf(used.copy) === identity);
+    if (other && hasOwnFilesystem(copy) && hasOwnFilesystem(other.copy))
+      this.break(
+        'snapshots',
+        `${copy.label.volume} and ${other.copy.label.volume} are in use on ${machine.name}, and are one filesystem by their identity`,
+      );
   }
 
   #checkUsed(truth: VolumeTruth, label: CopyLabel, node: string): void {
@@ -351,8 +381,9 @@ export class Rules {
   #checkNamed(truth: VolumeTruth): void {
     const { placed, deleting, gone, lost, behind } = truth;
     if (!placed || deleting || gone || lost || behind || !truth.made.has(placed.copy)) return;
-    if (!this.#find(truth, placed))
-      this.break('rule 2', `copy ${placed.copy} of ${truth.name}, which the record names, is not on ${placed.node}`);
+    if (this.#find(truth, placed)) return;
+    if (truth.undeletedAt !== null && this.#parts.time.now < truth.undeletedAt + LONGEST_STUN) truth.lost = true;
+    else this.break('rule 2', `copy ${placed.copy} of ${truth.name}, which the record names, is not on ${placed.node}`);
   }
 
   // ---- bytes -------------------------------------------------------------------------------------------------------------------
@@ -409,6 +440,8 @@ export class Rules {
     }
   }
 }
+
+const hasOwnFilesystem = ({ label }: MemoryCopy): boolean => label.volumeMode === 'Filesystem';
 
 /** Its copies may go: it is deleted, or a person has taken it over. */
 const mayLose = (truth: VolumeTruth): boolean => truth.deleting || truth.gone || truth.lost || truth.rewritten;

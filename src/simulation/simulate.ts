@@ -3,7 +3,8 @@
 import { createHash } from 'node:crypto';
 import { Misfortune } from './misfortune.ts';
 import { People } from './people.ts';
-import { rest } from './rest.ts';
+import { rest, type Actors } from './rest.ts';
+import { Takers } from './takers.ts';
 import { World } from './world.ts';
 
 export interface Outcome {
@@ -31,34 +32,38 @@ interface Act {
 const STEPS = { least: 200, most: 400 };
 const MEAN_STEP = 1_800;
 
-function actsOf(people: People, misfortune: Misfortune, temper: Temper): Act[] {
+function actsOf({ people, takers, misfortune }: Actors, temper: Temper): Act[] {
   const act = (name: string, weight: number, of: () => void): Act => ({ name, weight, act: of });
   return [
     act('create', 4, () => people.create()),
     act('delete', 1.5, () => people.delete()),
     act('grow', 1.5, () => people.grow()),
-    act('order', 9, () => people.order()),
-    act('order twice', 1, () => people.orderTwice()),
+    act('order', 12, () => people.order()),
+    act('order twice', 0.6, () => people.orderTwice()),
     act('cancel', 2, () => people.cancel()),
-    act('delete move', 2.5, () => people.deleteMove()),
-    act('drain', 0.7, () => people.drain()),
+    act('delete move', 3, () => people.deleteMove()),
+    act('drain', 2.5, () => people.drain()),
     act('uncordon', 2, () => people.uncordonAll()),
     act('start or stop', 6, () => people.startOrStop()),
     act('give way', 12, () => people.giveWay()),
     act('decide', 2, () => people.decide()),
+    act('take a snapshot', 3 * temper.snapshots, () => takers.take()),
+    act('delete a snapshot', 1.5 * temper.snapshots, () => takers.drop()),
+    act('restore a snapshot', 4 * temper.snapshots, () => takers.restore()),
+    act('clone', 2.5 * temper.snapshots, () => takers.clone()),
     act('kill', 2 * temper.crashes, () => misfortune.kill()),
     act('restart', temper.crashes, () => misfortune.restart()),
     act('power cut', temper.crashes, () => misfortune.powerCut()),
     act('cut', 2 * temper.network, () => misfortune.cut()),
-    act('siege', 7, () => misfortune.siege()),
+    act('siege', 4, () => misfortune.siege()),
     act('storm', temper.network, () => misfortune.storm()),
     act('server stops', temper.network, () => misfortune.serverStops()),
     act('watches drop', temper.network, () => misfortune.watchesDrop()),
     act('full pool', temper.disks, () => misfortune.fullPool()),
     act('pool gone', temper.disks, () => misfortune.poolGone()),
-    act('create where no room is', 2, () => {
+    act('create where no room is', 3, () => {
       misfortune.fullFirst();
-      people.create(true, 6);
+      people.createAnywhere();
     }),
     act('blindness', temper.disks, () => misfortune.blindness()),
     act('unmounted under it', 1.5, () => misfortune.pullAway()),
@@ -78,11 +83,15 @@ interface Temper {
   disks: number;
   losses: number;
   restores: number;
+  /** Not where records go back: then nobody knows which of them are of another past. */
+  snapshots: number;
 }
 
 function temperOf({ chance }: World): Temper {
   const often = (likelihood: number, most: number): number => (chance.happens(likelihood) ? chance.between(0.2, most) : 0);
-  return { crashes: often(0.7, 2), network: often(0.6, 2), disks: often(0.4, 1.5), losses: often(0.1, 0.2), restores: often(0.15, 0.6) };
+  const temper = { crashes: often(0.7, 2), network: often(0.6, 2), disks: often(0.4, 1.5), losses: often(0.1, 0.2) };
+  const restores = often(0.15, 0.6);
+  return { ...temper, restores, snapshots: restores > 0 ? 0 : often(0.75, 2) };
 }
 
 function choose(acts: readonly Act[], at: number): Act {
@@ -114,7 +123,8 @@ export async function simulate(seed: number, { tell }: SimulateOptions = {}): Pr
 async function history(seed: number, world: World): Promise<Outcome> {
   const people = new People(world);
   const misfortune = new Misfortune(world, () => [...people.applications.values()]);
-  const acts = actsOf(people, misfortune, temperOf(world));
+  const takers = new Takers(world, people);
+  const acts = actsOf({ people, takers, misfortune }, temperOf(world));
   // Long enough for another to lead, while the first one's order is still in his pocket.
   world.onStun = (point) => {
     if (point === 'commit:before' && world.chance.happens(0.9))
@@ -128,7 +138,7 @@ async function history(seed: number, world: World): Promise<Outcome> {
     choose(acts, world.chance.next()).act();
     await world.pass(world.chance.around(MEAN_STEP));
   }
-  if (world.rules.breach === null) await rest(world, people, misfortune);
+  if (world.rules.breach === null) await rest(world, { people, takers, misfortune });
   return outcomeOf(seed, world, step);
 }
 

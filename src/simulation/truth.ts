@@ -45,7 +45,11 @@ export interface VolumeTruth {
   deleting: boolean;
   /** Since when, while it is. */
   deletingSince: number;
+  /** When records went back that say nothing of its deletion. */
+  undeletedAt: number | null;
   gone: boolean;
+  /** Copies (by name) that were on a disk that was lost. */
+  lostCopies: Set<string>;
   /** Its disk was lost: nothing can be asked of it any more. */
   lost: boolean;
   /** The records went back behind what is true: nothing may be served until a person has decided. */
@@ -71,7 +75,9 @@ export const newTruth = ({ metadata, spec }: Stored<Volume>): VolumeTruth => ({
   scrubbed: new Set(),
   deleting: false,
   deletingSince: 0,
+  undeletedAt: null,
   gone: false,
+  lostCopies: new Set(),
   lost: false,
   behind: false,
   rewritten: false,

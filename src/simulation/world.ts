@@ -62,6 +62,8 @@ export class World {
   readonly rules: Rules;
   readonly deaths: Deaths;
   readonly wires: Wires;
+  /** Of all applications, so that each is later than another. */
+  writes = 0;
   /** Told of who is stunned at which point. */
   onStun: (point: string) => void = () => {};
   readonly #running = new Map<string, Running>();
@@ -80,7 +82,7 @@ export class World {
       monotonic: () => this.time.now,
       sleep: () => new Promise<void>(() => {}),
     };
-    this.rules = new Rules({ machines: this.machines, time: this.time, moves: () => this.moves() });
+    this.rules = new Rules({ machines: this.machines, time: this.time, moves: () => this.moves(), volumes: () => this.volumes() });
     this.deaths = new Deaths(this.chance.fork(), (point) => this.rules.break('crash points', `${point} is not in the list of deaths.ts`));
     this.server = new Server(
       clock,
