@@ -29,6 +29,8 @@ const SERVED = 'src/decide/publishing.ts';
 const MOVES = 'src/decide/moves.ts';
 const PUBLISHING = 'src/agent/publishing.ts';
 const CONTROLLER = 'src/controller/moves.ts';
+const HELD = 'src/decide/copy-snapshots.ts';
+const TAKING = 'src/agent/snapshots.ts';
 
 const ONE_WRITABLE = '1, at most one writable copy';
 const NOT_DESTROYED = '2, no copy destroyed before its successor stands';
@@ -40,6 +42,7 @@ const ONE_MOVE = 'at most one unfinished move a volume';
 const REFUSALS = '5, a refusal is an event';
 const SIZES = '7, sizes are bigint, rounded up once; no string of a user reaches a path';
 const NO_TRUST = '9, nothing trusts the network';
+const SNAPSHOTS = 'snapshots and clones';
 const PLACEMENT = '10, one truth of a placement';
 
 export const MUTATIONS: readonly Mutation[] = [
@@ -212,7 +215,13 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'format whatever the label says',
     rule: NO_GUESS,
-    patches: [{ file: PUBLISHING, search: 'found.label.filesystem, found.label.formatted);', replace: 'found.label.filesystem, false);' }],
+    patches: [
+      {
+        file: PUBLISHING,
+        search: 'found.label.filesystem, found.label.formatted, options);',
+        replace: 'found.label.filesystem, false, options);',
+      },
+    ],
   },
   {
     name: 'forget at the target that the source was formatted',
@@ -338,9 +347,9 @@ export const MUTATIONS: readonly Mutation[] = [
     rule: 'an unchanged world costs no write',
     patches: [
       {
-        file: 'src/agent/node-report.ts',
-        search: 'lastTransitionTime: before?.status === condition.status ? before.lastTransitionTime : timestamp(this.#parts.clock)',
-        replace: "lastTransitionTime: before?.status === 'Unknown' ? before.lastTransitionTime : timestamp(this.#parts.clock)",
+        file: 'src/decide/observed.ts',
+        search: 'lastTransitionTime: same?.lastTransitionTime ?? at };',
+        replace: "lastTransitionTime: same?.type === '' ? same.lastTransitionTime : at };",
       },
     ],
   },
@@ -364,9 +373,9 @@ export const MUTATIONS: readonly Mutation[] = [
       {
         file: PUBLISHING,
         search:
-          "    await this.#ports.mounts.beFormatted(device, found.label.filesystem, found.label.formatted);\n    this.#ports.crash('publish:formatted');\n    if (!found.label.formatted) await this.#copies.relabel(found, { formatted: true });\n",
+          "    await this.#ports.mounts.beFormatted(device, found.label.filesystem, found.label.formatted, options);\n    this.#ports.crash('publish:formatted');\n",
         replace:
-          "    if (!found.label.formatted) await this.#copies.relabel(found, { formatted: true });\n    this.#ports.crash('publish:formatted');\n    await this.#ports.mounts.beFormatted(device, found.label.filesystem, found.label.formatted);\n",
+          "    if (!found.label.formatted) await this.#copies.relabel(found, { formatted: true });\n    this.#ports.crash('publish:formatted');\n    await this.#ports.mounts.beFormatted(device, found.label.filesystem, found.label.formatted, options);\n",
       },
     ],
   },
@@ -462,6 +471,127 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
     test: { file: 'src/pools/directory.test.ts', name: 'is named, and keeps out the fence until he ends' },
+  },
+
+  {
+    name: 'fence a directory where everybody finds it',
+    rule: ONE_WRITABLE,
+    patches: [
+      {
+        file: 'src/pools/directory.ts',
+        search: '        await beAt(this.place, name, treePaths(this.place, name).retired);\n',
+        replace: '        await beAt(this.place, name, treePaths(this.place, name).served);\n',
+      },
+    ],
+    test: { file: 'src/pools/directory.test.ts', name: 'a fence takes it out of reach, by its old path too' },
+  },
+
+  // ---- snapshots and clones --------------------------------------------------------------------------------------------------------
+  {
+    name: 'let a snapshot go while a volume is being made of it',
+    rule: SNAPSHOTS,
+    patches: [
+      { file: 'src/controller/snapshots.ts', search: 'makes: isDeleting(snapshot) ? await this.#makes(name) : [],', replace: 'makes: [],' },
+    ],
+  },
+  {
+    name: 'remove a copy that holds snapshots',
+    rule: SNAPSHOTS,
+    patches: [{ file: HELD, search: '  if (kept.length === 0) return null;\n', replace: '  if (kept.length >= 0) return null;\n' }],
+  },
+  {
+    name: 'release the point of a snapshot that nobody deleted',
+    rule: SNAPSHOTS,
+    patches: [{ file: COPIES, search: 'return !isTakenElsewhere(seen, id, point);', replace: 'return isTakenElsewhere(seen, id, point);' }],
+  },
+  {
+    name: 'take a snapshot of a copy that is not served',
+    rule: SNAPSHOTS,
+    patches: [
+      {
+        file: HELD,
+        search: "spec.copy === id && label.role === 'active' && label.epoch === spec.epoch;",
+        replace: "id !== '' && label.role !== 'standby';",
+      },
+    ],
+  },
+  {
+    name: 'report a snapshot before it is taken',
+    rule: SNAPSHOTS,
+    patches: [
+      {
+        file: TAKING,
+        search: '    await pool.freeze(name, snapshotPoint(snapshot.metadata.uid));\n    this.#inventory.touched(pool.name);\n',
+        replace: '',
+      },
+      {
+        file: TAKING,
+        search: '    await this.#report(snapshot, { ...holds, obstacle: null });\n',
+        replace:
+          '    await this.#report(snapshot, { ...holds, obstacle: null });\n    await pool.freeze(name, snapshotPoint(snapshot.metadata.uid));\n    this.#inventory.touched(pool.name);\n',
+      },
+    ],
+  },
+  {
+    name: 'forget a snapshot before its point is released',
+    rule: SNAPSHOTS,
+    patches: [
+      {
+        file: TAKING,
+        search: "    const pool = this.#ports.pools.get(snapshot.status?.pool ?? '');\n    try {\n",
+        replace:
+          "    const pool = this.#ports.pools.get(snapshot.status?.pool ?? '');\n    await this.#report(snapshot, { phase: 'Released', obstacle: null });\n    this.#ports.crash('snapshot:released');\n    try {\n",
+      },
+      {
+        file: TAKING,
+        search: "    this.#ports.crash('snapshot:released');\n    await this.#report(snapshot, { phase: 'Released', obstacle: null });\n",
+        replace: '',
+      },
+    ],
+  },
+  {
+    name: 'begin a clone with nothing',
+    rule: SNAPSHOTS,
+    patches: [
+      {
+        file: 'src/agent/acts.ts',
+        search: '  if (!from) return void (await pool.create',
+        replace: '  if (from !== null) return void (await pool.create',
+      },
+    ],
+  },
+  {
+    name: 'format a clone',
+    rule: NO_GUESS,
+    patches: [
+      {
+        file: 'src/agent/acts.ts',
+        search: 'const formatted = (moveUid === undefined ? from?.status?.formatted : source?.formatted) ?? false;',
+        replace: 'const formatted = (moveUid === undefined ? false : source?.formatted) ?? false;',
+      },
+    ],
+  },
+  {
+    name: 'serve a clone under the identity of its source',
+    rule: SNAPSHOTS,
+    patches: [
+      {
+        file: PUBLISHING,
+        search: '    if (!found.label.cloned || !hasFilesystem(found)) return local;\n',
+        replace: '    if (hasFilesystem(found)) return local;\n',
+      },
+    ],
+  },
+  {
+    name: 'keep what was taken for a clone',
+    rule: SNAPSHOTS,
+    patches: [
+      {
+        file: 'src/decide/volumes.ts',
+        search: "  return isMade(volume) || isDeleting(volume) ? { step: 'dropSource', snapshot: source.metadata.name } : null;",
+        replace: "  return isDeleting(volume) && volume.spec.epoch === -1 ? { step: 'dropSource', snapshot: source.metadata.name } : null;",
+      },
+    ],
   },
 
   // ---- what a simulation without bytes on disks, wires and people's strings cannot see -----------------------------------------------
