@@ -22,7 +22,8 @@ import {
 import { leafCount, LeafTable } from './leaves.ts';
 import type { JournalState } from './transfer.ts';
 
-type Kind = 'journal' | 'plan' | 'leaves';
+/** `committed`: what both sides agreed on of a directory, see tree/scrub.ts. */
+type Kind = 'journal' | 'plan' | 'leaves' | 'committed';
 const pathOf = (pool: Pool, copy: CopyName, kind: Kind): string => join(pool.journals, `${copy}.${kind}`);
 
 async function readIfThere(path: string): Promise<Buffer | null> {
@@ -42,7 +43,7 @@ export async function readJournal(pool: Pool, copy: CopyName): Promise<JournalSt
 
 /** Forgets all that is known of a copy's filling. The journal goes first: the others alone prove nothing. */
 export async function dropJournal(pool: Pool, copy: CopyName): Promise<void> {
-  for (const kind of ['journal', 'plan', 'leaves'] as const) await beAbsent(pathOf(pool, copy, kind));
+  for (const kind of ['journal', 'plan', 'leaves', 'committed'] as const) await beAbsent(pathOf(pool, copy, kind));
 }
 
 /** The leaf table of the last round that compared one; null when there is none for this size, or it is not whole. */

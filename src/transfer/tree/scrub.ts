@@ -30,7 +30,7 @@ const committedOf = (pool: Pool, copy: CopyName): string => join(pool.journals, 
 /** Names what is being written anew, a path a line: a crash may leave a file half written, and that is none of the application's doing. */
 const mendingOf = (pool: Pool, copy: CopyName): string => join(pool.journals, `${copy}.mending`);
 
-/** What both sides agreed on, as it is now, whatever later looks find. */
+/** What both sides agreed on, as it is now, whatever later looks find. It stays as long as the journal: a scrub that nobody heard of is repeated. */
 export async function keepCommitted(pool: Pool, copy: CopyName): Promise<void> {
   const path = committedOf(pool, copy);
   await beAbsent(path);
@@ -90,7 +90,6 @@ class TreeScrub {
     }
     this.#report.root = digest.end();
     if (this.#wrong.length > 0) await this.#mend();
-    await beAbsent(committedOf(pool, copy));
     await beAbsent(mendingOf(pool, copy));
     return this.#report;
   }
