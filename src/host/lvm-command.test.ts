@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { stat, writeFile } from 'node:fs/promises';
+import { copyFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -106,6 +106,16 @@ test('outlives a process that is killed, with what it writes; and who comes next
   await writeFile(join(folder, 'end'), '');
   await next.settled();
   await until(() => isThere(join(folder, 'ended')));
+});
+
+test("does not wait for the daemon of LVM that an earlier agent's command started", async (t) => {
+  const folder = await temporaryFolder(t);
+  const group = `test-daemon-${process.pid}`;
+  const daemon = join(folder, 'dmeventd');
+  await copyFile('/bin/sleep', daemon);
+  const { stdout } = await new LvmCommands(group, 'image').run('sh', ['-c', '"$0" 1000 </dev/null >/dev/null 2>&1 & echo $!', daemon]);
+  t.after(() => process.kill(Number(stdout), 'SIGKILL'));
+  await new LvmCommands(group, 'image').settled(0);
 });
 
 test('leaves no cgroup behind', async () => {

@@ -222,8 +222,13 @@ async function isMade(tree: string, group: string): Promise<boolean> {
   }
 }
 
-/** Who runs in the volume group's cgroup, whoever began them. */
+/** What LVM's commands may start to stay: it watches devices, changes nothing that is asked for, and ends for nobody. */
+const DAEMON = 'dmeventd';
+
+/** Commands in the volume group's cgroup, whoever began them. */
 async function runningOn(volumeGroup: string): Promise<string[]> {
   const read = TREES.map((tree) => readFile(join(groupOf(tree, volumeGroup), 'cgroup.procs'), 'utf8').catch(() => ''));
-  return [...new Set((await Promise.all(read)).flatMap((text) => text.split('\n').filter(Boolean)))];
+  const pids = [...new Set((await Promise.all(read)).flatMap((text) => text.split('\n').filter(Boolean)))];
+  const names = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/comm`, 'utf8').catch(() => '')));
+  return pids.filter((_, index) => names[index]?.trim() !== DAEMON);
 }

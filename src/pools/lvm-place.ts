@@ -29,10 +29,10 @@ const groupTurns = turns();
 /** Nobody else of this process changes the volume group meanwhile. */
 export const inGroupTurn = <T>(place: LvmPlace, work: () => Promise<T>): Promise<T> => groupTurns(place.volumeGroup, work);
 
-/** A container's LVM must not wait for a udev that is not there, nor believe that what tenants write on their volumes is a disk of ours. */
+/** A container's LVM must not wait for a udev that is not there, nor start a daemon that outlives it, nor believe that what tenants write on their volumes is a disk of ours. */
 export const IMAGE_SETTINGS = [
   '--config',
-  'activation { udev_sync=0 udev_rules=0 verify_udev_operations=0 } devices { scan_lvs=0 obtain_device_list_from_udev=0 external_device_info_source="none" }',
+  'activation { udev_sync=0 udev_rules=0 verify_udev_operations=0 monitoring=0 } devices { scan_lvs=0 obtain_device_list_from_udev=0 external_device_info_source="none" }',
 ];
 export const HOST_SETTINGS = ['--config', 'devices { scan_lvs=0 }'];
 
