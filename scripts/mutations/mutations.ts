@@ -550,6 +550,30 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: 'judge by a watch which snapshots a copy holds',
+    rule: SNAPSHOTS,
+    patches: [
+      {
+        file: 'src/agent/reconcile.ts',
+        search: '    if (await this.#holdsSnapshots(uid)) world.snapshots = await allSnapshotsOf(this.#ports.client, name);\n',
+        replace: '',
+      },
+    ],
+    test: { file: 'src/controller/snapshots.test.ts', name: 'a copy is not removed because no watch has told of the snapshot' },
+  },
+  {
+    name: 'scrub a directory against what nobody remembers',
+    rule: NOT_DESTROYED,
+    patches: [
+      {
+        file: 'src/transfer/tree/scrub.ts',
+        search: '    await beAbsent(mendingOf(pool, copy));\n    return this.#report;',
+        replace: '    await beAbsent(mendingOf(pool, copy));\n    await beAbsent(committedOf(pool, copy));\n    return this.#report;',
+      },
+    ],
+    test: { file: 'src/transfer/tree/scrub.test.ts', name: 'a scrub of which nobody heard is repeated' },
+  },
+  {
     name: 'begin a clone with nothing',
     rule: SNAPSHOTS,
     patches: [

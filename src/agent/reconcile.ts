@@ -14,9 +14,9 @@ import type { Copies, LocalCopy } from './copies.ts';
 import { nameOf, type Inventory } from './inventory.ts';
 import type { Turns } from '../host/turns.ts';
 import type { AgentPorts } from './ports.ts';
-import { allMovesOf, freshSnapshot, freshVolume, movesOf, patchEntry, type World } from './records.ts';
+import { allMovesOf, allSnapshotsOf, freshSnapshot, freshVolume, movesOf, patchEntry, type World } from './records.ts';
 
-/** Steps that could rest on a move not being there. */
+/** Steps that could rest on a move or a snapshot not being there. */
 const RESTING_ON_ABSENCE: ReadonlySet<CopyStep['step']> = new Set(['remove', 'dropEntry', 'releasePoint', 'relabel', 'blocked']);
 
 interface Failure {
@@ -44,11 +44,13 @@ export class VolumeReconciler {
     return this.#lock(name, async () => {
       const volume = await freshVolume(this.#ports.client, name);
       const moves = await movesOf(this.#ports.client, this.#ports.known, name);
+      const snapshots = this.#ports.known.snapshotsOf(name);
       const all = await this.#copies.all();
       const uids = new Set(all.filter(({ seen }) => seen.label.volume === name).map(({ seen }) => seen.label.volumeUid));
       if (volume) uids.add(volume.metadata.uid);
       const failures: Failure[] = [];
-      for (const uid of uids) failures.push(...(await this.#oneUid(uid, { volume: volume?.metadata.uid === uid ? volume : null, moves })));
+      for (const uid of uids)
+        failures.push(...(await this.#oneUid(uid, { volume: volume?.metadata.uid === uid ? volume : null, moves, snapshots })));
       if (failures.length > 0) throw new FlockError('Unavailable', failures.map(({ why }) => why.message).join('; '));
     });
   }
@@ -72,16 +74,21 @@ export class VolumeReconciler {
     return failures;
   }
 
-  /** What cannot be taken back is not done because a watch has not told of a move yet: the moves are listed afresh, and it is decided again. */
+  /** What cannot be taken back is not done because a watch has not told of something yet: it is listed afresh, and decided again. */
   async #decideSurely(uid: string, world: World): Promise<CopyStep[]> {
     const steps = await this.#decide(uid, world);
     const name = world.volume?.metadata.name;
     if (name === undefined || !steps.some(({ step }) => RESTING_ON_ABSENCE.has(step))) return steps;
     world.moves = await allMovesOf(this.#ports.client, name);
+    if (await this.#holdsSnapshots(uid)) world.snapshots = await allSnapshotsOf(this.#ports.client, name);
     return this.#decide(uid, world);
   }
 
-  async #decide(uid: string, { volume, moves }: World): Promise<CopyStep[]> {
+  async #holdsSnapshots(uid: string): Promise<boolean> {
+    return (await this.#copies.ofVolume(uid)).some(({ seen }) => seen.points.some((point) => isSnapshotPoint(point)));
+  }
+
+  async #decide(uid: string, { volume, moves, snapshots }: World): Promise<CopyStep[]> {
     const copies = await this.#copies.ofVolume(uid);
     return nextCopySteps({
       node: this.#ports.node,
@@ -91,7 +98,7 @@ export class VolumeReconciler {
       copies: copies.map(({ seen }) => seen),
       unlabelled: (await this.#copies.unlabelled(uid)).map(({ seen }) => seen),
       pools: await this.#inventory.readable(),
-      snapshots: this.#ports.known.snapshotsOf(volume?.metadata.name ?? ''),
+      snapshots,
       source: await this.#source(volume),
     });
   }

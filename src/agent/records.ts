@@ -13,6 +13,8 @@ import type { Known } from './ports.ts';
 export interface World {
   volume: Stored<Volume> | null;
   moves: Stored<Move>[];
+  /** Snapshots of volumes of its name. */
+  snapshots: Stored<Snapshot>[];
 }
 
 export const freshVolume = (client: Client, name: string): Promise<Stored<Volume> | null> => ifFound(client.get(Volumes, name));
@@ -31,6 +33,12 @@ export async function movesOf(client: Client, known: Known, volume: string): Pro
 export async function allMovesOf(client: Client, volume: string): Promise<Stored<Move>[]> {
   const { items } = await client.list(Moves);
   return items.filter((move) => move.spec.volume === volume);
+}
+
+/** Every Snapshot of the volume, read afresh, also those that no watch has told of: before anything that may hold one is destroyed. */
+export async function allSnapshotsOf(client: Client, volume: string): Promise<Stored<Snapshot>[]> {
+  const { items } = await client.list(Snapshots);
+  return items.filter((snapshot) => snapshot.spec.volume === volume);
 }
 
 export async function patchEntry(client: Client, volume: Stored<Volume>, copy: string, entry: CopyStatus | null): Promise<void> {

@@ -166,6 +166,18 @@ test('a volume that is deleted waits for its snapshots, and says so', async () =
   assert.deepEqual([world.volumes(), world.snapshots(), world.copies()], [[], [], []]);
 });
 
+test('a copy is not removed because no watch has told of the snapshot that it holds', async () => {
+  const world = await inUse();
+  await snapshot(world);
+  await world.unpublish('node-1');
+  world.unheard.add('s1');
+  await world.client.delete(Volumes, 'db');
+  await world.passLong();
+  assert.equal(world.copies().length, 1);
+  assert.equal((await world.client.get(Snapshots, 's1')).status?.phase, 'Ready');
+  assert.equal(points(world).length, 1);
+});
+
 test('a snapshot of nothing, or where no points can be kept, waits and says why', async () => {
   const plain = await inUse({ points: false });
   assert.equal((await snapshot(plain)).status?.obstacle?.reason, 'Unsupported');

@@ -96,6 +96,8 @@ export class World {
   watchesAreEmpty = false;
   /** Pairs `a>b` of nodes that do not reach each other. */
   readonly cut = new Set<string>();
+  /** Snapshots (by name) that no agent's watch has told of yet. */
+  readonly unheard = new Set<string>();
   readonly silent = new Set<string>();
   death: Death | null = null;
   /** Asked before each call of a client: who calls what; waits as long as the test wants. */
@@ -254,7 +256,8 @@ export class World {
       client: this.#mortal(node, life, this.client, true),
       known: {
         movesOf: (volume) => moves().filter((move) => move.spec.volume === volume),
-        snapshotsOf: (volume) => this.snapshots().filter((snapshot) => snapshot.spec.volume === volume),
+        snapshotsOf: (volume) =>
+          this.snapshots().filter(({ spec, metadata }) => spec.volume === volume && !this.unheard.has(metadata.name)),
         node: (name) => this.nodes().find(({ metadata }) => metadata.name === name) ?? null,
         volume: (name) => this.volumes().find(({ metadata }) => metadata.name === name) ?? null,
       },
