@@ -7,7 +7,7 @@ import { say } from './say.ts';
 const LONG = { timeout: 600_000 };
 
 /** Installs what is missing, and says so; the names of the programs that are missing all the same. */
-export async function missingPrograms(references: readonly Reference[]): Promise<Set<string>> {
+export async function missingPrograms(references: readonly Pick<Reference, 'needs'>[]): Promise<Set<string>> {
   const needs = Object.assign({}, ...references.map((reference) => reference.needs)) as { [program: string]: string };
   const before = await absent(Object.keys(needs));
   if (before.length === 0) return new Set();

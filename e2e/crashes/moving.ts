@@ -50,7 +50,8 @@ export class MovingStory extends Story {
 
   /** All is as it was left, and goes on. */
   async #visit(): Promise<void> {
-    this.#planted?.visit(join(await this.serve(), 'planted'));
+    const at = await this.serve();
+    this.#planted?.visit(join(at, 'planted'));
   }
 
   #untilMove(

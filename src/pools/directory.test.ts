@@ -10,6 +10,7 @@ import { noCrash, type CrashPoint } from '../model/crash.ts';
 import { needsRoot, temporaryFilesystem, temporaryFolder } from '../testing/folders.ts';
 import { aCopy } from '../testing/labels.ts';
 import { afterwards } from '../testing/afterwards.ts';
+import { ofCopies, worldOfDirectories } from './contract-directories.ts';
 import { poolContract } from './contract.ts';
 import { rejects } from './contract-world.ts';
 import { openDirectoryPool } from './directory.ts';
@@ -19,29 +20,13 @@ import type { Pool } from './pool.ts';
 const MiB = 1n << 20n;
 const OVERHEAD = 400n << 20n;
 
-const isCopies = (file: string): boolean => /^[0-9a-f]{8}-/u.test(file);
-
 for (const type of ['xfs', 'btrfs', 'ext4'] as const)
   poolContract(
     `a pool of directories on ${type}`,
     { points: false, attachable: false, blocks: false, skip: needsRoot },
     async (t, capacity) => {
       const { path, size } = await temporaryFilesystem(t, { type, size: capacity + capacity / 20n + OVERHEAD });
-      const uuid = await beInitialised(path);
-      const policy = { reserve: String(size - capacity), overcommit: null };
-      return {
-        open: (crash) => openDirectoryPool({ name: 'shared', path, uuid, policy, ...(crash ? { crash } : {}) }),
-        plantForeign: async () => {
-          await mkdir(join(path, 'photos'));
-          await writeFile(join(path, 'photos', 'beach'), 'holiday');
-          return 'photos';
-        },
-        isForeignIntact: async () => (await readFile(join(path, 'photos', 'beach'), 'utf8')) === 'holiday',
-        leftovers: async () =>
-          [...(await readdir(path)), ...(await readdir(join(path, 'retired'))), ...(await readdir(join(path, 'journals')))].filter(
-            isCopies,
-          ),
-      };
+      return worldOfDirectories(path, { size, capacity });
     },
   );
 
@@ -179,7 +164,7 @@ test('a raw block volume is refused, before anything is made', async (t) => {
   const world = await aPool(t);
   const { name, label } = aCopy('a1', { volumeMode: 'Block' });
   await rejects((await world.open()).create(name, MiB, label), 'Unsupported', /use a pool of another type/u);
-  assert.deepEqual((await readdir(world.path)).filter(isCopies), []);
+  assert.deepEqual(await ofCopies(world.path), []);
 });
 
 /** Goes down step by step, for no path reaches so far. */
