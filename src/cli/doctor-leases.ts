@@ -3,6 +3,7 @@
 import { CONTROLLER_LEASE, nodeOfLease } from '../api/election.ts';
 import { isReady } from '../decide/observed.ts';
 import type { Stored } from '../model/meta.ts';
+import type { StorageNode } from '../model/storage-node.ts';
 import type { Lease } from '../model/system.ts';
 import type { Seen } from './doctor-seen.ts';
 import { ok, wrong, type Finding } from './finding.ts';
@@ -17,7 +18,19 @@ const KEEP_IN_TIME = 'keep all machines in time (chrony, systemd-timesyncd)';
 
 /** Renewed every 2 s by controllers, every 10 s by nodes. */
 const CONTROLLER_RENEWS_MS = 2_400;
-const NODE_RENEWS_MS = 11_000;
+export const NODE_RENEWS_MS = 11_000;
+
+/** Of a node's Lease: no clock that is in time wrote it within the node's beat. Either the clock is behind, or the Lease is overdue. */
+const seemsBehind = (lease: Lease, reference: number): boolean => reference - renewedAt(lease) - NODE_RENEWS_MS >= SKEW_MS;
+
+/** Names of nodes' Leases that tell only when they are renewed whether a clock is behind. */
+export function unclear(leases: readonly Stored<Lease>[], nodes: readonly Stored<StorageNode>[]): string[] {
+  const reference = controllerLease(leases);
+  if (reference === undefined) return [];
+  const ready = nodes.filter(isReady).map(({ metadata }) => metadata.name);
+  const doubted = leases.filter((lease) => seemsBehind(lease, renewedAt(reference)));
+  return doubted.map(({ metadata }) => metadata.name).filter((name) => ready.includes(nodeOfLease(name) ?? ''));
+}
 
 export function clocks(seen: Seen): Finding[] {
   const lease = controllerLease(seen.leases);
@@ -38,19 +51,21 @@ function ownClock({ leases, now }: Seen, reference: number | null): Finding[] {
   return [];
 }
 
-function nodeClock({ nodes: known }: Seen, lease: Stored<Lease>, reference: number): Finding[] {
+/** An overdue Lease says nothing about a clock, for nobody may be there to renew it: only one that was seen to be renewed does. */
+function nodeClock({ nodes: known, renewed }: Seen, lease: Stored<Lease>, reference: number): Finding[] {
   const name = nodeOfLease(lease.metadata.name);
   const node = known.find(({ metadata }) => metadata.name === name);
   if (name === null || node === undefined || !isReady(node)) return [];
   const ahead = renewedAt(lease) - reference - CONTROLLER_RENEWS_MS;
+  const isBehind = renewed.has(lease.metadata.name) && seemsBehind(lease, reference);
+  if (ahead < SKEW_MS && !isBehind) return [];
   const behind = reference - renewedAt(lease) - NODE_RENEWS_MS;
-  if (ahead < SKEW_MS && behind < SKEW_MS) return [];
-  const told = ahead >= SKEW_MS ? `${humanSeconds(ahead / 1000)} ahead of` : `${humanSeconds(behind / 1000)} behind`;
+  const told = isBehind ? `${humanSeconds(behind / 1000)} behind` : `${humanSeconds(ahead / 1000)} ahead of`;
   return [wrong(`the clock of node ${name} is ${told} the controller's: ${KEEP_IN_TIME}`)];
 }
 
-function isSilent({ now, controllerMoves }: Seen, lease: Lease): boolean {
-  return !controllerMoves && now - renewedAt(lease) > (lease.spec.leaseDurationSeconds ?? 15) * 1_000;
+function isSilent({ now, renewed }: Seen, lease: Lease): boolean {
+  return !renewed.has(CONTROLLER_LEASE) && now - renewedAt(lease) > (lease.spec.leaseDurationSeconds ?? 15) * 1_000;
 }
 
 export function controller(seen: Seen): Finding[] {

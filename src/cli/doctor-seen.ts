@@ -12,6 +12,6 @@ export interface Seen {
   volumes: readonly Stored<Volume>[];
   moves: readonly Stored<Move>[];
   leases: readonly Stored<Lease>[];
-  /** Somebody renewed the controllers' Lease while it was looked at, whatever the times in it say. */
-  controllerMoves: boolean;
+  /** Names of Leases that somebody renewed while they were looked at, whatever the times in them say. */
+  renewed: ReadonlySet<string>;
 }

@@ -14,7 +14,7 @@ import { Volumes, type Volume } from '../model/volume.ts';
 import { listAll } from '../api/list-all.ts';
 import { certificateOf } from '../api/peer.ts';
 import type { Seen } from './doctor-seen.ts';
-import { clocks, controller, controllerLease, renewedAt } from './doctor-leases.ts';
+import { clocks, controller, controllerLease, NODE_RENEWS_MS, renewedAt, unclear } from './doctor-leases.ts';
 import { note, ok, wrong, type Finding } from './finding.ts';
 import { humanSeconds } from './format.ts';
 
@@ -58,23 +58,32 @@ export async function recordFindings(client: Client, clock: Clock): Promise<Find
 /** Longer than a controller leaves its Lease alone. */
 const WATCHED_MS = 3_000;
 
-/** A Lease that looks old is watched for a moment: it may be a clock that is wrong, and not the controller that is silent. */
+/** A Lease that looks old is watched for a moment: it may be a clock that is wrong, and not somebody who is silent. */
 async function look(client: Client, clock: Clock): Promise<Seen> {
   const leasesNow = async (): Promise<Stored<Lease>[]> => (await client.list(Leases, { namespace: SYSTEM_NAMESPACE })).items;
   const before = await leasesNow();
-  const held = controllerLease(before);
-  const looksOld = held !== undefined && Math.abs(clock.now() - renewedAt(held)) > WATCHED_MS;
-  if (looksOld) await clock.sleep(WATCHED_MS);
-  const leases = looksOld ? await leasesNow() : before;
+  const nodesNow = async (): Promise<Stored<StorageNode>[]> => (await listAll(client, StorageNodes)).items;
+  const watched = watchedMs(before, await nodesNow(), clock.now());
+  if (watched > 0) await clock.sleep(watched);
+  const leases = watched > 0 ? await leasesNow() : before;
   return {
     now: clock.now(),
-    nodes: (await listAll(client, StorageNodes)).items,
+    nodes: await nodesNow(),
     volumes: (await listAll(client, Volumes)).items,
     moves: (await listAll(client, Moves)).items,
     leases,
-    controllerMoves: looksOld && controllerLease(leases)?.spec.renewTime !== held.spec.renewTime,
+    renewed: new Set(leases.filter((lease) => isRenewed(lease, before)).map(({ metadata }) => metadata.name)),
   };
 }
+
+function watchedMs(leases: readonly Stored<Lease>[], nodes: readonly Stored<StorageNode>[], now: number): number {
+  if (unclear(leases, nodes).length > 0) return NODE_RENEWS_MS;
+  const held = controllerLease(leases);
+  return held !== undefined && Math.abs(now - renewedAt(held)) > WATCHED_MS ? WATCHED_MS : 0;
+}
+
+const isRenewed = ({ metadata, spec }: Stored<Lease>, before: readonly Stored<Lease>[]): boolean =>
+  before.some((lease) => lease.metadata.name === metadata.name && lease.spec.renewTime !== spec.renewTime);
 
 const since = (at: string | undefined, now: number): number => (at === undefined ? 0 : now - Date.parse(at));
 

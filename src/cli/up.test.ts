@@ -10,7 +10,7 @@ import { test, type TestContext } from 'node:test';
 import { httpClient } from '../api/http-client.ts';
 import { readKubeconfig } from '../api/kubeconfig.ts';
 import { loopDevices } from '../host/loop.ts';
-import { mounts } from '../host/mounts.ts';
+import { beUnmounted, mounts } from '../host/mounts.ts';
 import { systemClock } from '../model/clock.ts';
 import { StorageNodes } from '../model/storage-node.ts';
 import { flockctl, overHttp, start, type Ran, type Surroundings } from '../testing/cli.ts';
@@ -81,6 +81,18 @@ async function loseAndAdd({ cluster, flock }: Machine): Promise<void> {
   await done(flock('doctor'));
 }
 
+/** Pools that somebody unmounted under a running agent: `up` is the way out that doctor names, and afterwards all is well. */
+async function mountAgain({ cluster, flock }: Machine): Promise<void> {
+  const before = running(cluster);
+  const pools = ['pool', 'directory'].map((pool) => join(cluster, 'node-3', pool));
+  for (const pool of pools) await beUnmounted(pool);
+  const { out } = await flock('doctor');
+  for (const pool of pools) assert.match(out, new RegExp(`^wrong the pool ${pool} is not mounted; flockctl up starts and mounts`, 'mu'));
+  assert.match((await flock('up')).err, /what is not mounted of the pools of node-3 is mounted again/u);
+  assert.deepEqual(running(cluster), before);
+  await done(flock('doctor'));
+}
+
 /** A volume that is in use keeps the whole cluster up, be it a device or a directory. */
 async function stayWhileUsed({ cluster, flock }: Machine, mount: string): Promise<void> {
   const held = await open(join(mount, 'file'));
@@ -123,6 +135,7 @@ test('as root: up, lose an agent, add a node, down, up with everything there, do
   writeFileSync(join(files, 'file'), 'content');
 
   await loseAndAdd(there);
+  await mountAgain(there);
   await stayWhileUsed(there, mount);
   await stayWhileUsed(there, files);
   await stop(there);

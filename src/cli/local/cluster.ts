@@ -33,8 +33,8 @@ export interface Wanted {
 }
 
 /**
- * Runs the cluster in the folder, or what of it does not run; made when there is none. Throws Conflict when all of it runs already. When it
- * fails, what it started is stopped again.
+ * Runs the cluster in the folder, or what of it does not run or is not mounted; made when there is none. Throws Conflict when all of it is
+ * there already. When it fails, what it started is stopped again.
  */
 export async function bringUp(
   directory: string,
@@ -49,14 +49,17 @@ export async function bringUp(
     if (found(layout.running, SERVER) !== null)
       await withRecords(layout, around, (client) => endRevoked(layout, description, { client, around }));
     const missing = namesOf(description).filter((name) => found(layout.running, name) === null);
-    if (missing.length === 0)
+    const { mounted, unmounted } = await nodesByMounts(layout, description);
+    if (missing.length + unmounted.size === 0)
       throw new FlockError(
         'Conflict',
         `the cluster in ${layout.directory} runs already; flockctl down --dir ${layout.directory} stops it, flockctl node list --kubeconfig ${layout.kubeconfig} shows it`,
       );
-    const mounted = await nodesWithMounts(layout, description);
+    // Under a running agent a pool may be mounted: it looks for its mark before it writes, and opens again what was gone.
+    const mending = [...unmounted].filter((name) => !missing.includes(name));
+    for (const name of mending) around.say(`what is not mounted of the pools of ${name} is mounted again`);
     try {
-      await startAll(layout, description, around);
+      await startAll(layout, description, { ...around, mending });
       return { layout, description };
     } catch (error) {
       // What was mounted before may be in use: an application outlives its agent.
@@ -89,11 +92,13 @@ const POOLS_EACH = 2;
 
 const identityOf = ({ folder }: NodePlaces): string => join(folder, 'identity.json');
 
-async function nodesWithMounts(layout: Layout, { nodes, ground }: Description): Promise<ReadonlySet<string>> {
-  const mounted = new Set<string>();
-  if (ground === 'folder') return mounted;
-  for (const name of nodeNames(nodes)) for (const pool of poolsOf(placesOf(layout, name))) if (await isPoolMounted(pool)) mounted.add(name);
-  return mounted;
+/** Nodes with a pool that is mounted, and with one that is not though it should be; a node may be both. */
+async function nodesByMounts(layout: Layout, { nodes, ground }: Description): Promise<{ mounted: Set<string>; unmounted: Set<string> }> {
+  const found = { mounted: new Set<string>(), unmounted: new Set<string>() };
+  if (ground === 'folder') return found;
+  for (const name of nodeNames(nodes))
+    for (const pool of poolsOf(placesOf(layout, name))) found[(await isPoolMounted(pool)) ? 'mounted' : 'unmounted'].add(name);
+  return found;
 }
 
 /** What lies in the folder of a new cluster would go with `down --delete`. */
@@ -148,7 +153,8 @@ async function changed(layout: Layout, there: Description, wanted: Wanted): Prom
 /** CSI of one process, if it is wanted. */
 const csiWords = ({ csi }: Description, name: string): string[] => (csi === undefined ? [] : ['--csi-socket', join(csi, `${name}.sock`)]);
 
-async function startAll(layout: Layout, description: Description, around: Surroundings): Promise<void> {
+/** `mending`: nodes whose pools have to be reported as healthy again. */
+async function startAll(layout: Layout, description: Description, around: Surroundings & { mending: readonly string[] }): Promise<void> {
   mkdirSync(layout.logs, { recursive: true });
   const url = `https://127.0.0.1:${description.port}`;
   const { tied = false } = around;
@@ -159,7 +165,7 @@ async function startAll(layout: Layout, description: Description, around: Surrou
     const controller = ['controller', '--kubeconfig', layout.controllerKubeconfig, ...csiWords(description, CONTROLLER)];
     start(layout, CONTROLLER, { words: controller, tied });
     for (const name of nodeNames(description.nodes)) await startAgent(layout, description, { places: placesOf(layout, name), url, tied });
-    await allReady(layout, description, { client, around });
+    await allReady(layout, description, { client, around, mending: around.mending });
   });
 }
 
@@ -215,6 +221,8 @@ async function startAgent(
     url,
     '--listen',
     '127.0.0.1:0',
+    // Its nodes are one machine: each would give way to the others' copying.
+    '--ignore-pressure',
     ...csiWords(description, places.name),
   ];
   // In the environment, for everybody can read the arguments of a process.

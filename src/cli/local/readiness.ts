@@ -73,19 +73,23 @@ async function orUnavailable<T>(asked: Promise<T>): Promise<T | null> {
   }
 }
 
+/** `mending`: nodes whose running agents found a pool not mounted, and have to tell that it is healthy again. */
 export async function allReady(
   layout: Layout,
   description: Description,
-  { client, around }: { client: HttpClient; around: Patience },
+  { client, around, mending }: { client: HttpClient; around: Patience; mending: readonly string[] },
 ): Promise<void> {
   const wanted = nodeNames(description.nodes);
   await eventually(layout, namesOf(description), around, async () => {
     if (!(await isLed(client, around.clock))) return null;
     const { items } = await client.list(StorageNodes);
+    if (items.some((node) => mending.includes(node.metadata.name) && !isHealthy(node))) return null;
     const ready = await Promise.all(items.filter((node) => wanted.includes(node.metadata.name) && isReady(node)).map(answers));
     return ready.filter(Boolean).length === wanted.length ? true : null;
   });
 }
+
+const isHealthy = ({ status }: Stored<StorageNode>): boolean => Object.values(status?.pools ?? {}).every(({ healthy }) => healthy);
 
 /**
  * A controller holds the Lease, and renewed it. One that was killed before keeps it for its duration, and until then nothing is placed or
