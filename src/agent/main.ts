@@ -2,10 +2,12 @@
 import { join } from 'node:path';
 import { backoffDelay } from '../api/backoff.ts';
 import type { Client } from '../api/client.ts';
+import { listAll } from '../api/list-all.ts';
 import { eventRecorder } from '../api/event-recorder.ts';
 import type { Log } from '../api/log.ts';
 import { DEFAULT_BACKOFF } from '../api/queue.ts';
 import { serveMetrics } from '../api/metrics-server.ts';
+import { readWaited } from '../host/pressure.ts';
 import { hostAbilities } from '../host/probe.ts';
 import { systemClock } from '../model/clock.ts';
 import { killAt, type CrashPoint } from '../model/crash.ts';
@@ -16,13 +18,14 @@ import { beFolder, tryLockFile } from '../host/files.ts';
 import type { PoolConfiguration } from '../pools/configuration.ts';
 import { dropJournal, readJournal } from '../transfer/journal.ts';
 import { pullRound } from '../transfer/receiver.ts';
+import { Restraint } from '../transfer/restraint.ts';
 import { scrub } from '../transfer/scrub.ts';
 import { serveTransfers } from '../transfer/sender.ts';
 import type { NodeIdentity } from '../api/certificates.ts';
 import { startAgent } from './agent.ts';
 import { hostMounts } from './host-mounts.ts';
 import type { Alongside } from './local-node.ts';
-import { agentMetrics } from './metrics.ts';
+import { agentMetrics, type AgentMetrics } from './metrics.ts';
 import { NodePools } from './pools.ts';
 import { openPublications } from './publications.ts';
 import { serveSocket } from './socket.ts';
@@ -58,6 +61,8 @@ export interface RunAgentOptions {
   reportMs?: number;
   /** Called at the named places between two writes; by default FLOCK_CRASH_AT says where to end. */
   crash?: CrashPoint;
+  /** Folder of the kernel's pressure figures: copying in the background gives way by them. Without it, it gives way to nobody. */
+  pressure?: string;
   /** Where to serve /metrics besides the local socket; nowhere by default. */
   metrics?: { host: string; port: number };
   /** What else is served on this machine, from the agent's start to its stop. */
@@ -78,8 +83,7 @@ export async function runAgent(options: RunAgentOptions, signal: AbortSignal): P
 }
 
 async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise<void> {
-  const { node, client, log, folder, identity } = options;
-  const crash = options.crash ?? killAt(process.env.FLOCK_CRASH_AT);
+  const { node, client, log, folder, identity, crash = killAt(process.env.FLOCK_CRASH_AT) } = options;
   const recorder = eventRecorder({ client, component: 'flock-agent', instance: node, clock: systemClock, log });
   const metrics = agentMetrics(node);
   const abilities = await hostAbilities();
@@ -87,6 +91,7 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
     configurations: options.pools,
     file: join(folder, 'pools.json'),
     recorded: await recordedPools(options, signal),
+    owners: () => poolOwners(client, node),
     crash,
   });
   const address = transferAddress(options.listen.host, options.network);
@@ -94,6 +99,7 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
   tellAddress(node, own(), log);
   const socket = options.socket ?? join(folder, 'agent.sock');
   const mounts = hostMounts(abilities.canMount, [folder, ...options.pools.flatMap((pool) => ('path' in pool ? [pool.path] : []))]);
+  const held = restraintBy(options, metrics);
   const metricsServer = options.metrics ? await serveMetrics(options.metrics, () => metrics.text()) : null;
   try {
     const agent = await startAgent({
@@ -117,17 +123,19 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
         filesystems: abilities.filesystems,
         canMount: abilities.canMount,
         whyNotReached: () => whyNotReached(node, own()),
+        heldBack: () => held.restraint?.heldBack?.by ?? null,
       },
       transfers: {
         identity,
         ...(isWildcard(address) ? {} : { localAddress: address }),
+        ...held,
         progressMs: options.progressMs ?? 5_000,
         retry: { first: 1_000, longest: 30_000 },
       },
       serve: async ({ authorize }) => {
         const listen = { host: address, port: options.listen.port };
         const onBytes = (bytes: number): void => metrics.bytesServed.inc(bytes);
-        const server = await serveTransfers({ listen, identity, authorize, clock: systemClock, log, crash, onBytes });
+        const server = await serveTransfers({ listen, identity, authorize, clock: systemClock, log, crash, onBytes, ...held });
         return { ...server, address: publishedAddress({ ...own(), listening: server.address }) };
       },
       metrics,
@@ -147,6 +155,19 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
   }
 }
 
+function restraintBy({ pressure: folder }: RunAgentOptions, { pressure, ceiling }: AgentMetrics): { restraint?: Restraint } {
+  if (folder === undefined) return {};
+  const restraint = new Restraint({
+    clock: systemClock,
+    waited: () => readWaited(folder),
+    onSecond: (bytes, shares) => {
+      ceiling.set(bytes ?? Infinity);
+      for (const [resource, share] of Object.entries(shares)) pressure.set({ resource }, share);
+    },
+  });
+  return { restraint };
+}
+
 /** Which address others are told, when nobody chose it; and that it is of no use to them. */
 function tellAddress(node: string, own: OwnAddress, log: Log): void {
   const address = publishedAddress(own);
@@ -158,6 +179,17 @@ function tellAddress(node: string, own: OwnAddress, log: Log): void {
     );
   const why = whyNotReached(node, own);
   if (why !== null) log.warn({ node, address }, why);
+}
+
+/** Nodes by the UUIDs of their pools, but for this one's. */
+async function poolOwners(client: Client, node: string): Promise<ReadonlyMap<string, string>> {
+  const { items } = await listAll(client, StorageNodes);
+  const others = items.filter(({ metadata }) => metadata.name !== node);
+  return new Map(
+    others.flatMap(({ metadata, status }) =>
+      Object.values(status?.pools ?? {}).flatMap(({ uuid }) => (uuid === undefined ? [] : [[uuid, metadata.name] as const])),
+    ),
+  );
 }
 
 /** Which disks the pools were on. A server that does not answer is waited for: a node that boots before it comes up by itself. */

@@ -19,24 +19,23 @@ export class NodePools {
   readonly #configurations: readonly PoolConfiguration[];
   readonly #file: string;
   readonly #crash: CrashPoint;
+  readonly #owners: Owners;
+  readonly #recorded: Uuids;
   #uuids: Uuids;
 
-  private constructor(parts: { configurations: readonly PoolConfiguration[]; file: string; uuids: Uuids; crash: CrashPoint }) {
+  private constructor(parts: Omit<NodePoolsParts, 'recorded'> & { recorded: Uuids; uuids: Uuids }) {
     this.#configurations = parts.configurations;
     this.#file = parts.file;
+    this.#recorded = parts.recorded;
     this.#uuids = parts.uuids;
     this.#crash = parts.crash;
+    this.#owners = parts.owners;
   }
 
   /** What cannot be opened now is in `broken`, with the reason; `open` tries again. */
-  static async open(parts: {
-    configurations: readonly PoolConfiguration[];
-    file: string;
-    recorded: { [pool: string]: PoolStatus };
-    crash: CrashPoint;
-  }): Promise<NodePools> {
-    const known = { ...recordedUuids(parts.recorded), ...(await read(parts.file)) };
-    const opened = new NodePools({ ...parts, uuids: known });
+  static async open(parts: NodePoolsParts): Promise<NodePools> {
+    const recorded = recordedUuids(parts.recorded);
+    const opened = new NodePools({ ...parts, recorded, uuids: { ...recorded, ...(await read(parts.file)) } });
     await opened.open();
     return opened;
   }
@@ -49,7 +48,13 @@ export class NodePools {
     const { name, type } = configuration;
     try {
       const journals = join(dirname(this.#file), 'journals', name);
-      const pool = await openPool(configuration, { uuid: this.#uuids[name] ?? null, journals, crash: this.#crash });
+      const pool = await openPool(configuration, {
+        uuid: this.#uuids[name] ?? null,
+        journals,
+        beside: this.#beside(name),
+        crash: this.#crash,
+      });
+      if (this.#recorded[name] !== pool.uuid) await this.#checkOwner(name, pool.uuid);
       await beFolder(pool.journals);
       if (this.#uuids[name] !== pool.uuid) {
         this.#uuids = { ...this.#uuids, [name]: pool.uuid };
@@ -61,6 +66,33 @@ export class NodePools {
       this.broken.set(name, { type, message: messageOf(error) });
     }
   }
+
+  #beside(name: string): string[] {
+    return this.#configurations.flatMap((each) => (each.name !== name && 'path' in each ? [each.path] : []));
+  }
+
+  /** Each of two agents would remove what the other one fills. */
+  async #checkOwner(name: string, uuid: string): Promise<void> {
+    const owner = (await this.#owners()).get(uuid);
+    if (owner === undefined) return;
+    throw new FlockError(
+      'Conflict',
+      `pool ${name} is a pool of node ${owner} already (${uuid}), and no two nodes may have one: give this node a pool of its own. If this machine was node ${owner} before, start its agent by --name ${owner}; if that node is gone for good, delete its record: kubectl delete storagenode ${owner}`,
+    );
+  }
+}
+
+/** Nodes by the UUIDs of the pools that they report. */
+type Owners = () => Promise<ReadonlyMap<string, string>>;
+
+export interface NodePoolsParts {
+  configurations: readonly PoolConfiguration[];
+  file: string;
+  /** What this node's record says of its pools. */
+  recorded: { [pool: string]: PoolStatus };
+  /** Of all other nodes. */
+  owners: Owners;
+  crash: CrashPoint;
 }
 
 const recordedUuids = (pools: { [pool: string]: PoolStatus }): Uuids =>

@@ -150,7 +150,9 @@ export class VolumeReconciler {
       .filter(([id, entry]) => entry.node === node && !gone.has(id))
       // What is mounted is known without the pool.
       .map(([id, entry]) => [id, entry.created ? { ...entry, published: this.#copies.published(nameOf(uid, id)) } : entry] as const);
-    const present = (await this.#copies.ofVolume(uid)).map((local) => {
+    // What the record has on another node is that node's to report, wherever it lies.
+    const own = (await this.#copies.ofVolume(uid)).filter(({ seen }) => (volume.status?.copies?.[seen.id]?.node ?? node) === node);
+    const present = own.map((local) => {
       const entry = entryOf(node, local);
       // A disk that was put back to before its first format says that it never was: the record remembers.
       const formatted = entry.formatted || (volume.status?.copies?.[local.seen.id]?.formatted ?? false);

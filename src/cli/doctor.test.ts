@@ -93,6 +93,14 @@ const CASES: { what: string; make: (client: Client) => Promise<unknown>; wrong: 
     },
     wrong: /node node-1 serves volume data at 127\.0\.0\.1, which only its own machine reaches, and not from 10\.1\.0\.6/u,
   },
+  {
+    what: 'one pool of two nodes',
+    make: async (client) => {
+      const pools = { local: pool({ uuid: '00000000-0000-4000-8000-000000000001' }) };
+      for (const name of ['node-1', 'node-2']) await putNode(client, name, { pools });
+    },
+    wrong: /pools local of node node-1 and local of node node-2 are one/u,
+  },
   { what: 'no pool', make: (client) => putNode(client, 'node-1', { pools: {} }), wrong: /node node-1 has no pool/u },
   {
     what: 'a sick pool',

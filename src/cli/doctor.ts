@@ -48,7 +48,17 @@ export function authorityFinding(authority: string, now: number): Finding {
 
 // ---- the records -----------------------------------------------------------------------------------------------------------------
 
-const CHECKS: readonly ((seen: Seen) => Finding[])[] = [clocks, controller, nodes, addresses, strayFiles, orphans, volumes, moves];
+const CHECKS: readonly ((seen: Seen) => Finding[])[] = [
+  clocks,
+  controller,
+  nodes,
+  addresses,
+  sharedPools,
+  strayFiles,
+  orphans,
+  volumes,
+  moves,
+];
 
 export async function recordFindings(client: Client, clock: Clock): Promise<Finding[]> {
   const seen = await look(client, clock);
@@ -126,6 +136,22 @@ function addresses({ nodes: known }: Seen): Finding[] {
 }
 
 /** What nobody will ever remove by itself. */
+/** Two agents over one disk remove each other's copies. */
+function sharedPools({ nodes: known }: Seen): Finding[] {
+  const pools = known.flatMap(({ metadata: { name: node }, status }) =>
+    Object.entries(status?.pools ?? {}).flatMap(([pool, { uuid }]) =>
+      uuid === undefined ? [] : [{ uuid, what: `${pool} of node ${node}` }],
+    ),
+  );
+  return [...Map.groupBy(pools, ({ uuid }) => uuid).values()]
+    .filter((same) => same.length > 1)
+    .map((same) =>
+      wrong(
+        `pools ${same.map(({ what }) => what).join(' and ')} are one: stop all agents of it but one, and give the others pools of their own`,
+      ),
+    );
+}
+
 function strayFiles({ nodes: known }: Seen): Finding[] {
   return known.flatMap(({ metadata: { name }, status }) =>
     Object.entries(status?.pools ?? {}).flatMap(([pool, { foreign = [] }]) =>

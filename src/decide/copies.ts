@@ -24,7 +24,6 @@ import type { CopiesSeen, CopyOnDisk, CopyStep, UnlabelledCopy } from './copies-
 import { isTakenElsewhere, snapshotSteps, whyKept } from './copy-snapshots.ts';
 import { placeOfSource } from './snapshots.ts';
 
-
 export type { CopiesSeen, CopyOnDisk, CopyStep, UnlabelledCopy } from './copies-seen.ts';
 
 /** Steps for every copy of the volume that this node has or should have, in the order to take them. */
@@ -144,6 +143,13 @@ const lost = (id: string): CopyStep =>
 
 function present(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): CopyStep | null {
   const epoch = volume.spec.epoch ?? 0;
+  const other = copiesOf(volume)[copy.id]?.node;
+  if (other !== undefined && other !== seen.node)
+    return blocked(
+      copy.id,
+      'OtherNode',
+      `the record has this copy on node ${other}, and it lies in a pool of node ${seen.node}: two nodes have one pool, or its disk was moved here. It is neither served nor changed here`,
+    );
   if (copy.label.epoch > epoch) return recordBehind(seen, volume, copy);
   if (copy.damage !== undefined) return broken(seen, volume, { ...copy, damage: copy.damage }, copy.label.role);
   if (isDeleting(volume)) return deleting(seen, copy);
@@ -201,12 +207,35 @@ function named(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): Copy
       return arriving(volume, copy, epoch);
     case 'standby':
     case 'stale':
-      return blocked(
-        copy.id,
-        'RecordNamesOld',
-        `the record names this copy, but its label says ${copy.label.role} at epoch ${copy.label.epoch}: a newer one was made after it. It is not served. With all agents running, find the copy that is active (flockctl volume show ${volume.metadata.name}) and go on with it by: ${orderToName(volume, { node: 'NODE', copy: 'COPY', epoch: epoch + 1 })}`,
-      );
+      return namedThoughOld(volume, copy);
   }
+}
+
+/**
+ * Named, and superseded by its own label. No backup of the records can say so at a higher epoch and without a move: that is a person's word
+ * that the newer copy is lost, and it is taken unless the newer one is still there.
+ */
+function namedThoughOld(volume: Stored<Volume>, { id, label }: CopyOnDisk): CopyStep {
+  const { epoch = 0, move } = volume.spec;
+  const newer = Object.entries(copiesOf(volume)).find(([other, { role }]) => other !== id && role === 'active');
+  if (label.role === 'stale' && epoch > label.epoch && move === undefined && newer === undefined)
+    return { step: 'relabel', copy: id, label: { role: 'active', epoch } };
+  const wayOut = newer ? goOnWith(volume, newer) : goOnWithOld(volume, id);
+  return blocked(
+    id,
+    'RecordNamesOld',
+    `the record names this copy, but its label says ${label.role} at epoch ${label.epoch}: a newer one was made after it. It is not served. ${wayOut}`,
+  );
+}
+
+function goOnWith(volume: Stored<Volume>, [copy, { node, epoch = 0 }]: [string, CopyStatus]): string {
+  const order = orderToName(volume, { node, copy, epoch: Math.max(volume.spec.epoch ?? 0, epoch) + 1 });
+  return `Copy ${copy} on node ${node} is active: go on with it by: ${order}`;
+}
+
+function goOnWithOld(volume: Stored<Volume>, copy: string): string {
+  const { node = '', epoch = 0 } = volume.spec;
+  return `No node that answers has that one. With all agents running, look for it (flockctl volume show ${volume.metadata.name}); if it is lost for good, go on with this older one, without what was written since, by: ${orderToName(volume, { node, copy, epoch: epoch + 1 })}`;
 }
 
 /** The record says that a move brought the volume here, and the label knows nothing of it, or of another: the disk is older than that commit. */

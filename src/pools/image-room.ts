@@ -1,8 +1,8 @@
 // How much of an image pool may still be promised. Booked is what all labels say, so that a thin file's promise counts like a thick one's
 // blocks. The pool-wide lock makes look and book one step, between processes too.
-import { statfs } from 'node:fs/promises';
+import { stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
-import { syncFilesystem, tryLockFile, type Lock } from '../host/files.ts';
+import { ifThere, syncFilesystem, tryLockFile, type Lock } from '../host/files.ts';
 import { FlockError } from '../model/errors.ts';
 import { isSnapshotPoint } from '../model/points.ts';
 import { humanBytes, LARGEST } from '../model/quantity.ts';
@@ -18,6 +18,8 @@ export interface RoomPolicy {
   reserve: string;
   /** null: thick files, nothing is promised twice. */
   overcommit: number | 'unlimited' | null;
+  /** Folders of the node's other pools: what those on the same filesystem promise is promised of the same room. */
+  beside?: readonly string[];
 }
 
 /** What may be booked of a filesystem of this size, null for no limit. */
@@ -49,6 +51,15 @@ async function booked(folder: string, thick: boolean): Promise<bigint> {
   return total;
 }
 
+async function bookedBeside(folder: string, others: readonly string[], thick: boolean): Promise<bigint> {
+  const { dev } = await stat(folder);
+  let total = 0n;
+  for (const other of others) {
+    if ((await ifThere(stat(other)))?.dev === dev) total += await booked(other, thick);
+  }
+  return total;
+}
+
 /** What one copy takes of the capacity: the largest of what its label says, what it is growing to and what its file is, as far as known. */
 async function promised(files: CopyFiles): Promise<bigint> {
   const sizes = await Promise.all([
@@ -64,8 +75,10 @@ const nothing = (): bigint => 0n;
 export async function roomOf(folder: string, policy: RoomPolicy): Promise<PoolRoom> {
   const { size, used, available } = await underneath(folder);
   const capacity = capacityOf(policy, size);
-  const taken = await booked(folder, policy.overcommit === null);
-  const unbooked = capacity === null ? LARGEST : capacity > taken ? capacity - taken : 0n;
+  const thick = policy.overcommit === null;
+  const taken = await booked(folder, thick);
+  const all = taken + (await bookedBeside(folder, policy.beside ?? [], thick));
+  const unbooked = capacity === null ? LARGEST : capacity > all ? capacity - all : 0n;
   // A thin file takes its room later; but into a filesystem that is down to its reserve nothing new is put.
   const real = policy.overcommit === null ? available : available > reserved(policy.reserve, size) ? LARGEST : 0n;
   const free = ((unbooked < real ? unbooked : real) / UNIT) * UNIT;

@@ -18,6 +18,8 @@ export interface OpenPoolOptions {
   uuid: string | null;
   /** Folder for the journals of a pool that has no folder of its own: a volume group. */
   journals?: string;
+  /** Folders of the node's other pools. */
+  beside?: readonly string[];
   crash?: CrashPoint;
 }
 
@@ -35,9 +37,12 @@ export async function openPool(configuration: PoolConfiguration, options: OpenPo
 
 type Configuration<T extends PoolConfiguration['type']> = Extract<PoolConfiguration, { type: T }>;
 
-async function openFolder(configuration: Configuration<'image' | 'directory'>, { uuid, crash }: OpenPoolOptions): Promise<Pool> {
+async function openFolder(
+  configuration: Configuration<'image' | 'directory'>,
+  { uuid, beside = [], crash }: OpenPoolOptions,
+): Promise<Pool> {
   const { name, type, path, reserve = DEFAULT_RESERVE, overcommit = null } = configuration;
-  const order = { name, path, uuid: await beInitialised(path, uuid), policy: { reserve, overcommit }, ...(crash ? { crash } : {}) };
+  const order = { name, path, uuid: await beInitialised(path, uuid), policy: { reserve, overcommit, beside }, ...(crash ? { crash } : {}) };
   return type === 'directory' ? openDirectoryPool(order) : openImagePool(order);
 }
 
