@@ -5,6 +5,8 @@ export interface AgentMetrics {
   events: Counter<'reason' | 'type'>;
   bytesServed: Counter;
   queueDepth: Gauge;
+  pressure: Gauge<'resource'>;
+  ceiling: Gauge;
   text(): Promise<string>;
 }
 
@@ -21,6 +23,17 @@ export function agentMetrics(node: string): AgentMetrics {
     }),
     bytesServed: new Counter({ name: 'flock_agent_served_bytes_total', help: 'Payload bytes sent to other nodes', registers }),
     queueDepth: new Gauge({ name: 'flock_agent_queue_depth', help: 'Volumes that wait to be looked at', registers }),
+    pressure: new Gauge({
+      name: 'flock_agent_pressure_ratio',
+      help: 'Share of the last second of background copying in which tasks of this machine waited',
+      labelNames: ['resource'],
+      registers,
+    }),
+    ceiling: new Gauge({
+      name: 'flock_agent_background_ceiling_bytes_per_second',
+      help: 'What all background copying of this node may take now; +Inf: all it gets',
+      registers,
+    }),
     text: () => registry.metrics(),
   };
 }

@@ -19,6 +19,8 @@ interface Reported {
   broken: Map<string, BrokenPool>;
   /** What this node knows of its address. */
   reach: { why: string | null };
+  /** What others wait for on it. */
+  waited: { by: 'io' | 'cpu' | null };
   /** What it knows of copies without records. */
   orphans: { known: Map<string, Orphans> | null };
   record: () => Promise<StorageNode>;
@@ -35,13 +37,21 @@ function reported(): Reported {
   const pools = new Map<string, Pool>([['local', new MemoryPool({ name: 'local', disk })]]);
   const broken = new Map<string, BrokenPool>();
   const reach: { why: string | null } = { why: null };
+  const waited: Reported['waited'] = { by: null };
   const orphans: { known: Map<string, Orphans> | null } = { known: new Map() };
   const looked = inventory(pools, broken);
   const report = new NodeReport({
     node: 'node-1',
     client,
     clock: systemClock,
-    facts: { agentVersion: 'test', socket: '/agent.sock', filesystems: ['ext4'], canMount: true, whyNotReached: () => reach.why },
+    facts: {
+      agentVersion: 'test',
+      socket: '/agent.sock',
+      filesystems: ['ext4'],
+      canMount: true,
+      whyNotReached: () => reach.why,
+      heldBack: () => waited.by,
+    },
     pools,
     broken,
     inventory: looked,
@@ -54,6 +64,7 @@ function reported(): Reported {
     pools,
     broken,
     reach,
+    waited,
     orphans,
     record: () => client.get(StorageNodes, 'node-1'),
     report: async () => {
@@ -120,6 +131,22 @@ test('a node that no other can reach says so as long as that is so, and is ready
   reach.why = null;
   assert.deepEqual(await conditions(), [ready]);
 });
+
+for (const { by, reason } of [
+  { by: 'io', reason: 'DiskPressure' },
+  { by: 'cpu', reason: 'ProcessorPressure' },
+] as const)
+  test(`a node on which copying gives way says so as long as it does: ${reason}`, async () => {
+    const { waited, record, report } = reported();
+    const reasons = async (): Promise<string[]> => {
+      await report();
+      return ((await record()).status?.conditions ?? []).map(({ reason: said }) => said ?? '');
+    };
+    waited.by = by;
+    assert.deepEqual(await reasons(), ['AgentRuns', reason]);
+    waited.by = null;
+    assert.deepEqual(await reasons(), ['AgentRuns']);
+  });
 
 test('copies without a record are told of by name and volume, stay told of while that is not known again, and are gone when they are', async () => {
   const { orphans, report } = reported();

@@ -9,6 +9,7 @@ import { isReason, messageOf } from '../model/errors.ts';
 import { GROUP_VERSION, type Condition, type Stored } from '../model/meta.ts';
 import {
   StorageNodes,
+  HELD_BACK,
   UNREACHED,
   type PoolStatus,
   type PoolType,
@@ -25,6 +26,8 @@ export interface NodeFacts {
   canMount: boolean;
   /** Why other nodes cannot fetch volume data from here, if something says so. */
   whyNotReached?: () => string | null;
+  /** What others wait for here, so that copying in the background gives way to them. */
+  heldBack?: () => 'io' | 'cpu' | null;
 }
 
 export interface BrokenPool {
@@ -109,11 +112,14 @@ export class NodeReport {
 
   /** Those of others stay. */
   #conditions(record: Stored<StorageNode>, ready: ReturnType<typeof readiness>): Condition[] {
-    const why = this.#parts.facts.whyNotReached?.() ?? null;
+    const { node, facts } = this.#parts;
+    const why = facts.whyNotReached?.() ?? null;
+    const by = facts.heldBack?.() ?? null;
     return [
-      ...(record.status?.conditions ?? []).filter(({ type }) => type !== 'Ready' && type !== UNREACHED),
+      ...(record.status?.conditions ?? []).filter(({ type }) => !OWN.has(type)),
       this.#condition(record, { type: 'Ready', ...ready }),
       ...(why === null ? [] : [this.#condition(record, { type: UNREACHED, status: 'True', reason: 'LoopbackAddress', message: why })]),
+      ...(by === null ? [] : [this.#condition(record, { type: HELD_BACK, status: 'True', ...WAITED_FOR[by](node) })]),
     ];
   }
 
@@ -171,6 +177,21 @@ function withoutUse(status: StorageNodeStatus | undefined): StorageNodeStatus {
   const pools = Object.entries(status?.pools ?? {}).map(([name, { used: _used, free: _free, ...rest }]) => [name, rest] as const);
   return { ...status, pools: Object.fromEntries(pools) };
 }
+
+/** The conditions that this agent writes. */
+const OWN: ReadonlySet<string> = new Set(['Ready', UNREACHED, HELD_BACK]);
+
+/** Without figures: a message that changes each time would be written each time. */
+const WAITED_FOR: { [by in 'io' | 'cpu']: (node: string) => Pick<Condition, 'reason' | 'message'> } = {
+  io: (node) => ({
+    reason: 'DiskPressure',
+    message: `others on node ${node} wait for its disks: copying in the background gives way to them (flockctl agent --ignore-pressure: it does not)`,
+  }),
+  cpu: (node) => ({
+    reason: 'ProcessorPressure',
+    message: `others on node ${node} wait for its processors: copying in the background gives way to them (flockctl agent --ignore-pressure: it does not)`,
+  }),
+};
 
 type State = Pick<Condition, 'status' | 'reason' | 'message'>;
 

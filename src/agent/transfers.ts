@@ -8,6 +8,7 @@ import type { Stored } from '../model/meta.ts';
 import type { Incoming, Move } from '../model/move.ts';
 import { commitPoint } from '../model/points.ts';
 import type { NodeIdentity } from '../api/certificates.ts';
+import type { Restraint } from '../transfer/restraint.ts';
 import type { Hello, JournalState, Progress, PullOptions, RoundOrder, RoundReport, ScrubReport } from '../transfer/transfer.ts';
 import type { FoundCopy } from './inventory.ts';
 import type { AgentPorts } from './ports.ts';
@@ -18,6 +19,8 @@ export interface TransferSettings {
   identity: () => NodeIdentity;
   /** Address to dial from: the transfer network's. None: as the kernel finds best. */
   localAddress?: string;
+  /** What this node bears of copying in the background; without it everything. */
+  restraint?: Restraint;
   /** How often progress is written to the record, ms. */
   progressMs: number;
   /** Pauses between tries, ms. */
@@ -183,6 +186,7 @@ export class Transfers {
       identity: this.#settings.identity,
       hello: helloOf(move, how.purpose),
       target: { pool: copy.pool, copy: copy.name, fresh: how.fresh },
+      ...(this.#settings.restraint ? { restraint: this.#settings.restraint } : {}),
       limit: () => bandwidthOf(current(), known.volume(move.spec.volume)),
       onProgress: (progress) => {
         how.running.brought ||= isMore(progress, how.running.progress);

@@ -5,6 +5,7 @@ import type { Client } from '../api/client.ts';
 import { listAll } from '../api/list-all.ts';
 import type { Stored } from '../model/meta.ts';
 import { Moves, type Move, type MoveStatus } from '../model/move.ts';
+import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
 import { objectName } from '../model/names.ts';
 import { flockctl, putMove, putNode, putVolume, records, start, whenWritten, type Invocation } from '../testing/cli.ts';
 
@@ -69,6 +70,18 @@ test('a second move of a volume is refused while one goes on, and allowed while 
   assert.match(refused.err, /being moved to node node-2 already \(move db-aaaaa, Syncing\).*flockctl move cancel db-aaaaa ends it/u);
   await setStatus(client, 'db-aaaaa', { phase: 'Retaining' });
   assert.equal((await flockctl(['move', 'db', '--to', 'node-2'], { client })).code, 0);
+});
+
+test('a move whose source or target gives way to others says so when it is shown', async () => {
+  const client = await cluster();
+  await putMove(client, 'db-aaaaa', { volume: 'db', target: 'node-2' }, { phase: 'Syncing', source: { node: 'node-1', copy: 'a1' } });
+  assert.doesNotMatch((await flockctl(['move', 'show', 'db-aaaaa'], { client })).out, /Held back/u);
+  const message = 'others on node node-1 wait for its disks';
+  const conditions = [
+    { type: 'CopyingHeldBack', status: 'True', reason: 'DiskPressure', message, lastTransitionTime: '2026-01-01T00:00:00Z' },
+  ];
+  await client.patch(StorageNodes, 'node-1', { status: { conditions } } as Partial<StorageNode>, { subresource: 'status' });
+  assert.match((await flockctl(['move', 'show', 'db-aaaaa'], { client })).out, /Held back:? +others on node node-1 wait for its disks/u);
 });
 
 test('--wait tells progress, waits for the volume to be unmounted, and ends with what it cost', async () => {
@@ -206,6 +219,24 @@ test('list shows the moves with what they do', async () => {
   const { out } = await flockctl(['move', 'list'], { client });
   assert.match(out, /^db-new +db +node-1 +node-2 +Syncing +2 +1\.00 MiB +3\.00 MiB +1\.00 MiB\/s +3s +- /mu);
 });
+
+for (const [phase, reason, shown] of [
+  ['Cancelled', 'CancelAsked', '-'],
+  ['Cancelling', 'CancelAsked', 'CancelAsked'],
+  ['Cancelled', 'VolumeDeleted', 'VolumeDeleted'],
+  ['Failed', 'Stalled', 'Stalled'],
+] as const)
+  test(`the obstacle in the list of a move that is ${phase} for ${reason} is ${shown}`, async () => {
+    const client = records();
+    await putMove(
+      client,
+      'm',
+      { volume: 'db', target: 'node-2' },
+      { phase, obstacle: { reason, message: 'why', since: '2026-01-01T00:00:00Z' } },
+    );
+    const [, row = ''] = (await flockctl(['move', 'list'], { client })).out.split('\n');
+    assert.equal(row.trim().split(/ {2,}/u).at(-2), shown);
+  });
 
 test('cancel asks the move to end', async () => {
   const client = await cluster();

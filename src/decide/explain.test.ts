@@ -83,15 +83,36 @@ test('a volume without a node', () => {
 
 for (const phase of MOVE_PHASES)
   test(`a move in ${phase} is told, and whether it can be cancelled`, () => {
-    const told = explainMove(aMove(phase), NOW);
+    const told = explainMove(aMove(phase), NOW, []);
     assert.match(of(told, 'Is')[1] ?? '', new RegExp(`^${phase}: \\w`, 'u'));
     const ended = ['Done', 'Cancelled', 'Failed'].includes(phase);
     assert.equal(of(told, 'If it is cancelled').length, ended ? 0 : 1);
   });
 
+const gaveWay = {
+  lastTransitionTime: at(0),
+  type: 'CopyingHeldBack',
+  status: 'True' as const,
+  reason: 'DiskPressure',
+  message: 'others wait for its disks',
+};
+for (const [phase, node, said] of [
+  ['Syncing', 'node-1', true],
+  ['Syncing', 'node-2', true],
+  ['Syncing', 'node-3', false],
+  ['FinalDelta', 'node-1', false],
+  ['Done', 'node-1', false],
+] as const)
+  test(`a move in ${phase} ${said ? 'says' : 'does not say'} that copying gives way on ${node}`, () => {
+    const there = aNode(node);
+    const pressed = { ...there, status: { ...there.status, conditions: [...(there.status?.conditions ?? []), gaveWay] } };
+    const told = explainMove(aMove(phase), NOW, [aNode('node-9'), pressed]);
+    assert.equal(of(told, 'Is').includes('others wait for its disks'), said);
+  });
+
 test('a kept copy is told with its age and comparison', () => {
   const status = { committedAt: at(-3_600_000), incoming: { scrub: { state: 'Passed' as const } } };
-  assert.deepEqual(of(explainMove(aMove('Retaining', { status }), NOW), 'Keeps'), [
+  assert.deepEqual(of(explainMove(aMove('Retaining', { status }), NOW, []), 'Keeps'), [
     'the old copy a1 on node node-1, for 1.0 h by now; comparison: Passed',
   ]);
 });

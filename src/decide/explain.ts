@@ -5,7 +5,7 @@ import type { Move, MovePhase } from '../model/move.ts';
 import { durationMs } from '../model/names.ts';
 import { humanBytes } from '../model/quantity.ts';
 import type { Snapshot } from '../model/snapshot.ts';
-import type { StorageNode } from '../model/storage-node.ts';
+import { HELD_BACK, type StorageNode } from '../model/storage-node.ts';
 import { filesystemOf, type CopyStatus, type Volume } from '../model/volume.ts';
 import { DEFAULTS } from './moves.ts';
 import { copiesOf, hasEnded, isCommitted, isDeleting, isFencing, isReady, isUnfinished, phaseOf, servedCopy } from './observed.ts';
@@ -162,7 +162,16 @@ const meaningOf = (move: Move): string => {
   return `${phaseOf(move)}: ${MEANING[phaseOf(move)]}${obstacle ? `. ${obstacle.reason}: ${obstacle.message}` : ''}`;
 };
 
-export function explainMove(move: Stored<Move>, now: number): Passage[] {
+/** Why a copy in the background is slower than its disks and its wire: what its nodes say. */
+export function heldBackBy(move: Move, nodes: readonly Stored<StorageNode>[]): string[] {
+  const copying = phaseOf(move) === 'Syncing' || phaseOf(move) === 'ReadyToCutOver' || move.status?.incoming?.scrub?.state === 'Running';
+  if (!copying || hasEnded(move)) return [];
+  return nodes
+    .filter(({ metadata }) => isOf(move, metadata.name))
+    .flatMap(({ status }) => status?.conditions?.find(({ type, status: is }) => type === HELD_BACK && is === 'True')?.message ?? []);
+}
+
+export function explainMove(move: Stored<Move>, now: number, nodes: readonly Stored<StorageNode>[]): Passage[] {
   const { spec, status = {}, metadata } = move;
   const source = status.source ? ` from node ${status.source.node}` : '';
   return passages(
@@ -171,6 +180,7 @@ export function explainMove(move: Stored<Move>, now: number): Passage[] {
       lines: [
         `move ${metadata.name}: volume ${spec.volume}${source} to node ${spec.target}${spec.reason ? `, because ${spec.reason}` : ''}`,
         meaningOf(move),
+        ...heldBackBy(move, nodes),
       ],
     },
     { title: 'Keeps', lines: keptFor(move, now) },

@@ -80,6 +80,9 @@ export interface StorageNode extends ApiObject {
 /** Condition: no other node can fetch volume data from this one. Not there when nothing says so. */
 export const UNREACHED = 'Unreachable';
 
+/** Condition: copying in the background is slower than it could be, for others wait on this node. Not there when it is not. */
+export const HELD_BACK = 'CopyingHeldBack';
+
 export const StorageNodes: Kind<StorageNode> = {
   group: GROUP,
   version: VERSION,

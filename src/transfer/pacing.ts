@@ -60,20 +60,22 @@ export class TokenBucket {
 export type SetRate = (descriptor: number, bytesPerSecond: number | null) => void;
 
 export class Pacer {
-  readonly #descriptor: number | undefined;
+  readonly #socket: TLSSocket;
   readonly #bucket: TokenBucket;
   readonly #setRate: SetRate;
 
   constructor(socket: TLSSocket, clock: Clock, setRate: SetRate = setPacing) {
-    this.#descriptor = descriptorOf(socket);
+    this.#socket = socket;
     this.#bucket = new TokenBucket(clock);
     this.#setRate = setRate;
   }
 
   limit(bytesPerSecond: number | null): 'kernel' | 'bucket' {
     try {
-      if (this.#descriptor === undefined) throw new Error('the socket has no descriptor');
-      this.#setRate(this.#descriptor, bytesPerSecond);
+      // Looked up each time: the number of a socket that is closed may be that of another one already.
+      const descriptor = descriptorOf(this.#socket);
+      if (descriptor === undefined) throw new Error('the socket has no descriptor');
+      this.#setRate(descriptor, bytesPerSecond);
       this.#bucket.setRate(null);
       return 'kernel';
     } catch {

@@ -1,6 +1,7 @@
 // The target's side of a round: opens the journal, dials the source, and lets the round be pulled. Every handle and socket is closed on
 // every path; what was written stays proven by the journal. Trying again is the caller's.
 import { FlockError } from '../model/errors.ts';
+import { inBackground } from './background.ts';
 import { Journal } from './journal.ts';
 import type { Ledger } from './journal-records.ts';
 import { Round } from './round.ts';
@@ -13,7 +14,12 @@ import type { PullOptions, RoundOrder, RoundReport } from './transfer.ts';
  * reported again without asking anybody. Throws Unavailable (wire, silence), Unauthorized and Forbidden (who may), Conflict (not fenced,
  * another round), NoSpace, Corrupt (bytes, counts or roots that do not agree), and the signal's reason.
  */
-export async function pullRound(options: PullOptions, order: RoundOrder): Promise<RoundReport> {
+export function pullRound(options: PullOptions, order: RoundOrder): Promise<RoundReport> {
+  // An application waits for the final round.
+  return order.final ? pulled(options, order) : inBackground(options, (held) => pulled(held, order));
+}
+
+async function pulled(options: PullOptions, order: RoundOrder): Promise<RoundReport> {
   const { hello, target, crash, signal } = options;
   signal.throwIfAborted();
   await target.pool.verify();

@@ -4,6 +4,7 @@
 import { alignedBuffer, giveBack } from '../host/aligned.ts';
 import { FlockError, messageOf } from '../model/errors.ts';
 import type { BlockHandle, PointName } from '../pools/pool.ts';
+import { inBackground } from './background.ts';
 import { differences, everyLeaf, spansOfLeaves, type Difference } from './comparing.ts';
 import { using } from './disk.ts';
 import { FRAME, type Header } from './frame.ts';
@@ -19,7 +20,11 @@ import { scrubTree } from './tree/scrub.ts';
 import { witnessOf } from './witness.ts';
 
 /** `point`: the target's, frozen at the commit. Throws InUse when something is to be repaired that the pool does not let anybody write now; the rest as pullRound. */
-export async function scrub(options: PullOptions, point: PointName): Promise<ScrubReport> {
+export function scrub(options: PullOptions, point: PointName): Promise<ScrubReport> {
+  return inBackground(options, (held) => scrubHeld(held, point));
+}
+
+async function scrubHeld(options: PullOptions, point: PointName): Promise<ScrubReport> {
   options.signal.throwIfAborted();
   await options.target.pool.verify();
   if (options.target.pool.openTree) return scrubTree(options);
@@ -47,7 +52,7 @@ async function scrubbed(options: PullOptions, point: PointName, link: SourceLink
     const different = await differences(everyLeaf(table), {
       link,
       table,
-      hash: (leaves) => hashInto(table, leaves, { handle: committed, data, stop: link.ended }),
+      hash: (leaves) => hashInto(table, leaves, { handle: target.paced?.(committed) ?? committed, data, stop: link.ended }),
       onLeaves: (count) => {
         meter.done += count * LEAF;
         meter.tell();

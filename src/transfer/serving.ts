@@ -20,8 +20,10 @@ import { peerOf } from './tls.ts';
 import { Pacer, type SetRate } from './pacing.ts';
 import type { FrameSink } from './parser.ts';
 import { ReadAhead } from './read-ahead.ts';
+import { ServedPace } from './served-pace.ts';
 import { SourceRound, type MoveMemory, type Served } from './source-round.ts';
 import type { Hello, Offer, SourceOptions } from './transfer.ts';
+import { OpenMessage } from './tree/messages.ts';
 import { TreeServing } from './tree/serving.ts';
 import { DEAD_AFTER, Wire } from './wire.ts';
 
@@ -42,6 +44,8 @@ export class Serving implements FrameSink {
   readonly #socket: TLSSocket;
   readonly #wire: Wire;
   readonly #pacer: Pacer;
+  readonly #pace: ServedPace;
+  readonly #onBytes: (bytes: number) => void;
   readonly #reads: ReadAhead;
   #served: Served | null = null;
   #round: SourceRound | null = null;
@@ -52,10 +56,15 @@ export class Serving implements FrameSink {
   constructor(socket: TLSSocket, parts: ServingParts) {
     this.#parts = parts;
     this.#socket = socket;
-    const { clock, onBytes = () => {} } = parts.options;
+    const { clock, restraint, onBytes = () => {} } = parts.options;
     this.#wire = new Wire(socket, clock, { sink: this, peer: `the target at ${socket.remoteAddress ?? 'an unknown address'}` });
     this.#pacer = new Pacer(socket, clock, parts.setRate);
-    this.#reads = new ReadAhead({ wire: this.#wire, pacer: this.#pacer, round: () => this.#round, onBytes });
+    this.#pace = new ServedPace(this.#pacer, restraint);
+    this.#onBytes = (bytes) => {
+      this.#pace.work?.count(bytes);
+      onBytes(bytes);
+    };
+    this.#reads = new ReadAhead({ wire: this.#wire, pacer: this.#pacer, round: () => this.#round, onBytes: this.#onBytes });
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#wire.ended.addEventListener('abort', () => resolve(this.#ended()), { once: true });
     if (this.#wire.ended.aborted) resolve(this.#ended());
@@ -113,6 +122,7 @@ export class Serving implements FrameSink {
       case FRAME.LIMIT:
         return this.#limit(parse(LimitMessage, payload, 'LIMIT').bytesPerSecond);
       default:
+        if (of.type === FRAME.TREE_OPEN) this.#turn(parse(OpenMessage, payload, 'TREE_OPEN').final);
         return this.#tree ? this.#tree.answer(of, payload) : this.#answerOfRound(of, payload, this.#current());
     }
   }
@@ -121,13 +131,15 @@ export class Serving implements FrameSink {
     const { ended } = this.#wire;
     switch (of.type) {
       case FRAME.LEAVES:
-        return this.#wire.send(frameOf(FRAME.LEAVES, of.req, await round.hashes(decodeLeaves(payload, round.leafCount), ended)));
+        return this.#wire.send(
+          frameOf(FRAME.LEAVES, of.req, await round.hashes(decodeLeaves(payload, round.leafCount), ended, this.#pace.work)),
+        );
       case FRAME.ROUND_END:
         parse(CountsMessage, payload, 'ROUND_END');
         return this.#reply(of, round.counts);
       case FRAME.ROOT:
         parse(RootMessage, payload, 'ROOT');
-        return this.#reply(of, { root: await round.root(ended) });
+        return this.#reply(of, { root: await round.root(ended, this.#pace.work) });
       case FRAME.RELEASE:
         await round.releaseBefore(parse(ReleaseMessage, payload, 'RELEASE').before);
         return this.#reply(of, {});
@@ -161,9 +173,14 @@ export class Serving implements FrameSink {
   }
 
   #treeServing(offer: Offer, hello: Hello): TreeServing {
-    const { crash, log, onBytes = () => {} } = this.#parts.options;
+    const { crash, log } = this.#parts.options;
     const served = { offer, hello, crash, log, signal: this.#wire.ended };
-    return new TreeServing(served, { wire: this.#wire, pacer: this.#pacer, onBytes });
+    return new TreeServing(served, { wire: this.#wire, pacer: this.#pacer, onBytes: this.#onBytes });
+  }
+
+  /** An application waits for a final round; all others are in the background. */
+  #turn(final: boolean): void {
+    this.#pace.turn(final ? 'foreground' : 'background');
   }
 
   async #prepare(req: number, order: PrepareMessage): Promise<void> {
@@ -171,6 +188,7 @@ export class Serving implements FrameSink {
     if (!served) throw new FlockError('Forbidden', 'not authorised');
     if (this.#tree) throw new FlockError('Unsupported', 'this volume is a directory here: it has no blocks to move');
     await this.#leaveRound();
+    this.#turn(order.final);
     this.#round = await SourceRound.prepare(served, order);
     const { encoded } = this.#round;
     for (let at = 0; at < encoded.length; at += LEAF) {
@@ -180,7 +198,7 @@ export class Serving implements FrameSink {
   }
 
   #limit(bytesPerSecond: number | null): void {
-    const by = this.#pacer.limit(bytesPerSecond);
+    const by = this.#pace.limit(bytesPerSecond);
     this.#log('debug', `limit ${bytesPerSecond ?? 'none'}, held by the ${by}`);
   }
 
@@ -192,6 +210,7 @@ export class Serving implements FrameSink {
   }
 
   async #ended(): Promise<void> {
+    this.#pace.end();
     await this.#answering;
     await this.#reads.close();
     await this.#tree?.close();

@@ -9,6 +9,7 @@ import { HASH, hashing } from './hashing.ts';
 import { LEAF, leafLength, LeafTable, zeroHash } from './leaves.ts';
 import { encodeManifest, type Manifest } from './manifest.ts';
 import type { PrepareMessage } from './messages.ts';
+import { pacedReads, type Work } from './restraint.ts';
 import { dataBytes, DataMap, leavesOf, spansOf, type Span } from './spans.ts';
 import type { Hello, Offer } from './transfer.ts';
 
@@ -90,17 +91,18 @@ export class SourceRound {
   }
 
   /** The hashes of these leaves; read, unless they were hashed when they were sent and cannot have changed. */
-  async hashes(leaves: readonly number[], stop: AbortSignal): Promise<Buffer> {
+  async hashes(leaves: readonly number[], stop: AbortSignal, work: Work | null = null): Promise<Buffer> {
     const missing = this.manifest.head.settled ? leaves.filter((leaf) => !this.#table.isKnown(leaf)) : leaves;
-    const read = await hashLeaves(this.#handle, missing, this.deviceBytes, stop);
+    const handle = work ? pacedReads(this.#handle, work, stop) : this.#handle;
+    const read = await hashLeaves(handle, missing, this.deviceBytes, stop);
     missing.forEach((leaf, index) => this.#table.set(leaf, read.subarray(index * HASH, (index + 1) * HASH)));
     return Buffer.concat(leaves.map((leaf) => this.#table.get(leaf)));
   }
 
-  async root(stop: AbortSignal): Promise<string> {
+  async root(stop: AbortSignal, work: Work | null = null): Promise<string> {
     const { head } = this.manifest;
     if (!head.settled) throw new FlockError('Conflict', `round ${head.round} reads bytes that change: it has no root`);
-    await this.hashes(this.#table.unknown(), stop);
+    await this.hashes(this.#table.unknown(), stop, work);
     const root = this.#table.root();
     const { memory } = this.#served;
     memory.roots = [...memory.roots.filter(({ round }) => round !== head.round).slice(-1), { round: head.round, root, table: this.#table }];

@@ -11,7 +11,9 @@ type Target = PullOptions['target'];
 
 /** Opens it, and closes it whatever happens inside. */
 export const withHandle = async <T>(target: Target, mode: 'read' | 'write', act: (handle: BlockHandle) => Promise<T>): Promise<T> =>
-  using(await target.pool.open(target.copy, 'live', mode), act);
+  using(await target.pool.open(target.copy, 'live', mode), (handle) =>
+    act(mode === 'read' && target.paced ? target.paced(handle) : handle),
+  );
 
 /** Where it holds anything but zeros, up to `deviceBytes`. */
 export async function dataOf({ pool, copy }: Target, deviceBytes: number, point: PointName | 'live' = 'live'): Promise<DataMap> {

@@ -5,7 +5,8 @@ import type { Log } from '../api/log.ts';
 import type { Clock } from '../model/clock.ts';
 import type { CrashPoint } from '../model/crash.ts';
 import type { Verified } from '../model/move.ts';
-import type { CopyName, Pool } from '../pools/pool.ts';
+import type { BlockHandle, CopyName, Pool } from '../pools/pool.ts';
+import type { Restraint } from './restraint.ts';
 
 /** The first frame of a connection: for what the target comes. */
 export interface Hello {
@@ -58,6 +59,8 @@ export interface SourceOptions {
   log: Log;
   crash: CrashPoint;
   onBytes?: (bytes: number) => void;
+  /** What this node bears of copying in the background; without it everything. */
+  restraint?: Restraint;
 }
 
 export interface Progress {
@@ -84,9 +87,13 @@ export interface PullOptions {
     copy: CopyName;
     /** Made for this move and never written by another: what was not written reads as zeros. */
     fresh: boolean;
+    /** Makes reads for hashes wait their turn, where the work is in the background. */
+    paced?: (handle: BlockHandle) => BlockHandle;
   };
   /** Bytes a second, null for no limit; asked often, so that it can be changed while a round runs. */
   limit: () => number | null;
+  /** What this node bears of copying in the background; without it everything. */
+  restraint?: Restraint;
   onProgress: (progress: Progress) => void;
   signal: AbortSignal;
   clock: Clock;

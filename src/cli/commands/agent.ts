@@ -10,6 +10,7 @@ import { httpClient, type HttpClient } from '../../api/http-client.ts';
 import { inCluster } from '../../api/kubeconfig.ts';
 import type { Log } from '../../api/log.ts';
 import { beFolder } from '../../host/files.ts';
+import { PRESSURE_FOLDER } from '../../host/pressure.ts';
 import { FlockError, Invalid, messageOf } from '../../model/errors.ts';
 import { parsePools, type PoolConfiguration } from '../../pools/configuration.ts';
 import { listenArgument, listenOption, nodeArgument } from '../arguments.ts';
@@ -28,6 +29,7 @@ interface Options {
   network?: string;
   networkRequired?: true;
   metrics?: { host: string; port: number };
+  ignorePressure?: true;
   csiSocket?: string;
   registrationSocket?: string;
 }
@@ -51,6 +53,7 @@ export function agentCommand(context: Context): Command {
     .option('--network <cidr>', 'network that volume data goes over', networkArgument)
     .option('--network-required', 'rather wait than use another network')
     .option('--metrics <host:port>', 'serve /metrics there, besides the local socket', listenArgument)
+    .option('--ignore-pressure', 'copy in the background at full speed, however long others wait for disks and processors')
     .option('--csi-socket <path>', 'serve CSI Identity and Node there')
     .option('--registration-socket <path>', "make the CSI driver known to this node's kubelet there (needs --csi-socket)")
     .action((options: Options) => agent(context, options));
@@ -88,6 +91,7 @@ async function agent(context: Context, options: Options): Promise<void> {
         listen: options.listen,
         toServer: () => client.localAddress(),
         ...(network === null ? {} : { network }),
+        ...(options.ignorePressure ? {} : { pressure: PRESSURE_FOLDER }),
         ...(options.metrics === undefined ? {} : { metrics: options.metrics }),
         ...(alongside === undefined ? {} : { alongside }),
       },

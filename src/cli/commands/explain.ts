@@ -28,7 +28,7 @@ const EXPLAINED: { [kind: string]: Explained } = {
   move: {
     what: 'move, or a volume that moves',
     name: moveArgument,
-    explain: async (client, name, now) => explainMove(await moveNamed(client, name), now),
+    explain: async (client, name, now) => explainMove(await moveNamed(client, name), now, (await listAll(client, StorageNodes)).items),
   },
   node: {
     what: 'node',

@@ -1,12 +1,15 @@
 // `flockctl move show`: one move for people; with --watch it is followed as --wait does.
 import type { Command } from 'commander';
 import type { Client } from '../../api/client.ts';
+import { listAll } from '../../api/list-all.ts';
+import { heldBackBy } from '../../decide/explain.ts';
 import { phaseOf } from '../../decide/observed.ts';
 import type { Stored } from '../../model/meta.ts';
 import { Moves, type Incoming, type Move } from '../../model/move.ts';
+import { StorageNodes } from '../../model/storage-node.ts';
 import { moveArgument, outputOption, watchOption } from '../arguments.ts';
 import type { Context } from '../context.ts';
-import { ageOf, bytesOf, humanRate } from '../format.ts';
+import { ageOf, bytesOf, harmless, humanRate } from '../format.ts';
 import { activityText, obstacleText } from '../move-progress.ts';
 import { waitForMove } from '../move-wait.ts';
 import { asking, clientFor, type Common } from '../options.ts';
@@ -45,6 +48,7 @@ async function describe(context: Context, client: Client, move: Stored<Move>): P
       [status.ending ? 'Ended for' : 'Obstacle', obstacleText(move) ?? undefined],
       ['Source fenced', outgoing?.fencedAt],
       ['Limit', limitOf(spec.bandwidth)],
+      ['Held back', (await heldBack(client, move)) || undefined],
       ...incomingPairs(incoming),
       ['Pause', status.pauseMs === undefined ? undefined : `${status.pauseMs} ms`],
       ['Started', status.startedAt],
@@ -55,6 +59,11 @@ async function describe(context: Context, client: Client, move: Stored<Move>): P
     ...(await eventLines(client, move, now)),
   ];
 }
+
+const heldBack = async (client: Client, move: Stored<Move>): Promise<string> =>
+  heldBackBy(move, (await listAll(client, StorageNodes)).items)
+    .map(harmless)
+    .join('; ');
 
 const limitOf = (bandwidth: string | undefined): string | undefined =>
   bandwidth === undefined ? undefined : bandwidth === '0' ? 'none' : `${bandwidth} bytes a second`;
