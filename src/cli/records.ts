@@ -2,6 +2,7 @@
 import type { Client } from '../api/client.ts';
 import { listAll } from '../api/list-all.ts';
 import { isUnfinished } from '../decide/observed.ts';
+import { whyNoSnapshots } from '../decide/snapshots.ts';
 import { FlockError, ifFound, isReason } from '../model/errors.ts';
 import { EVENT_NAMESPACE, type ApiObject, type Stored } from '../model/meta.ts';
 import { Moves, type Move } from '../model/move.ts';
@@ -28,6 +29,13 @@ export const snapshotNamed = (client: Client, name: string): Promise<Stored<Snap
 
 export const nodeNamed = (client: Client, name: string): Promise<Stored<StorageNode>> =>
   orHint(client.get(StorageNodes, name), `node "${name}"`, 'flockctl node list');
+
+/** Throws Unsupported when the volume lies where no snapshot can be taken, and so no clone be made. */
+export async function refuseWithoutSnapshots(client: Client, volume: Stored<Volume>): Promise<void> {
+  const { node } = volume.spec;
+  const why = node === undefined ? null : whyNoSnapshots(volume, await ifFound(client.get(StorageNodes, node)));
+  if (why) throw new FlockError('Unsupported', `${why.message}; nothing was made`);
+}
 
 /** The Move of that name, or else of the volume of that name: the one that goes on, or the newest. */
 export async function moveNamed(client: Client, name: string): Promise<Stored<Move>> {

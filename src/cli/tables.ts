@@ -13,12 +13,15 @@ const age = (object: { metadata: { creationTimestamp?: string } }, now: number):
 /** Where the copy that may be served is mounted. */
 export const mountsOf = (volume: Volume): string[] => servedCopy(volume)?.published ?? [];
 
+/** As it was asked for; a bare number of bytes as people read it. */
+const sizeOf = ({ spec: { size } }: Volume): string => (/^[0-9]+$/u.test(size) ? bytesOf(size) : size);
+
 export const VOLUMES: View<Volume> = {
   kind: Volumes,
   none: 'no volumes; flockctl volume create makes one',
   columns: [
     { title: 'NAME', text: (volume) => volume.metadata.name },
-    { title: 'SIZE', text: (volume) => volume.spec.size },
+    { title: 'SIZE', text: sizeOf },
     { title: 'POOL', text: (volume) => volume.spec.pool ?? '-' },
     { title: 'NODE', text: (volume) => volume.spec.node ?? '-' },
     { title: 'PHASE', text: (volume) => volume.status?.phase ?? 'Pending' },
@@ -37,6 +40,9 @@ const rateAndEta = (move: Move): { rate: string; eta: string } => {
   };
 };
 
+/** Nothing stood in its way. */
+const endedAsAsked = (move: Move): boolean => phaseOf(move) === 'Cancelled' && move.status?.obstacle?.reason === 'CancelAsked';
+
 export const MOVES: View<Move> = {
   kind: Moves,
   none: 'no moves; flockctl move VOLUME --to NODE starts one',
@@ -51,7 +57,7 @@ export const MOVES: View<Move> = {
     { title: 'LEFT', text: (move) => bytesOf(move.status?.incoming?.bytesLeft) },
     { title: 'RATE', text: (move) => rateAndEta(move).rate },
     { title: 'ETA', text: (move) => rateAndEta(move).eta },
-    { title: 'OBSTACLE', text: (move) => move.status?.obstacle?.reason ?? '-' },
+    { title: 'OBSTACLE', text: (move) => (endedAsAsked(move) ? '-' : (move.status?.obstacle?.reason ?? '-')) },
     { title: 'AGE', text: age },
   ],
 };

@@ -7,8 +7,9 @@ import { eventRecorder } from '../api/event-recorder.ts';
 import { states } from './follow.ts';
 import { systemClock } from '../model/clock.ts';
 import type { Stored } from '../model/meta.ts';
+import { Snapshots } from '../model/snapshot.ts';
 import { Volumes, VOLUME_FINALIZER, type Volume, type VolumeStatus } from '../model/volume.ts';
-import { flockctl, putNode, putVolume, records, start, whenWritten } from '../testing/cli.ts';
+import { flockctl, pool, putNode, putVolume, records, start, whenWritten } from '../testing/cli.ts';
 import { keptLog } from '../testing/kept-log.ts';
 
 async function cluster(): Promise<Client> {
@@ -191,6 +192,40 @@ test('grow asks for the size and waits until the volume has it', async () => {
   await setStatus(client, 'db', { copies: { [spec.copy ?? '']: { ...copy, published: [...copy.published] } } });
   assert.deepEqual((await running.done).out, 'volume db is 4.00 GiB large\n');
 });
+
+/** A volume where no snapshot can be taken. */
+async function directories(): Promise<Client> {
+  const client = records();
+  await putNode(client, 'node-1', { pools: { local: pool({ type: 'directory', points: false }) } });
+  await putVolume(client, 'db');
+  return client;
+}
+
+for (const words of [
+  ['snapshot', 'create', 's1', '--volume', 'db'],
+  ['snapshot', 'create', 's1', '--volume', 'db', '--no-wait'],
+  ['volume', 'clone', 'copy', '--from', 'db'],
+])
+  test(`${words.join(' ')} is refused at once where no snapshot can be taken, and nothing is written`, async () => {
+    const client = await directories();
+    const { code, err } = await flockctl(words, { client });
+    assert.equal(code, 4, err);
+    assert.match(err, /pool local of node node-1 cannot keep points in time: .*; nothing was made/u);
+    const { items } = await client.list(Snapshots);
+    assert.deepEqual([items, (await client.list(Volumes)).items.map(({ metadata }) => metadata.name)], [[], ['db']]);
+  });
+
+for (const [what, size, written, shown] of [
+  ['a round size', String(2n * 2n ** 30n), '2Gi', '2Gi'],
+  ['an odd size', '1000001536', '1000001536', '954 MiB'],
+] as const)
+  test(`a clone of ${what} is shown as people read sizes`, async () => {
+    const client = await cluster();
+    await putVolume(client, 'db', { status: { copies: { c1: { node: 'node-1', pool: 'local', role: 'active', size } } } });
+    await flockctl(['volume', 'clone', 'copy', '--from', 'db', '--no-wait'], { client });
+    assert.equal((await client.get(Volumes, 'copy')).spec.size, written);
+    assert.match((await flockctl(['volume', 'list'], { client })).out, new RegExp(`^copy +${shown} `, 'mu'));
+  });
 
 test('delete waits until the volume is gone', async () => {
   const client = await cluster();

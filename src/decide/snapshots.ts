@@ -66,13 +66,25 @@ function whyNotNow({ snapshot, volume, node }: SnapshotSeen): Why | null {
   if (!volume) return { reason: 'VolumeNotFound', message: `there is no volume "${name}"; flockctl volume list shows the volumes` };
   if (isDeleting(volume)) return { reason: 'VolumeDeleted', message: `volume ${name} is being deleted` };
   const copy = servedCopy(volume);
-  if (copy?.created) return whyNoPoints(copy, node);
+  if (copy?.created) return whyNoPoints(name, copy, node);
   return { reason: 'NotPlaced', message: `volume ${name} has no copy yet: ${volume.status?.obstacle?.message ?? 'wait a moment'}` };
 }
 
-function whyNoPoints({ pool, node: name }: CopyStatus, node: StorageNode | null): Why | null {
+function whyNoPoints(volume: string, { pool, node: name }: CopyStatus, node: StorageNode | null): Why | null {
   if (node?.status?.pools?.[pool]?.points !== false) return null;
-  return { reason: 'Unsupported', message: `pool ${pool} of node ${name} cannot keep points in time` };
+  return {
+    reason: UNSUPPORTED,
+    message: `pool ${pool} of node ${name} cannot keep points in time: volume ${volume} has no snapshots and no clones; volumes of other pools have (image on xfs or btrfs, lvm, lvm-thin)`,
+  };
+}
+
+/** Waiting does not help. */
+const UNSUPPORTED = 'Unsupported';
+
+/** Why no snapshot can ever be taken of the volume where it is, and so no clone; null when one can, or when it is not known. */
+export function whyNoSnapshots(volume: Stored<Volume>, node: StorageNode | null): Why | null {
+  const copy = servedCopy(volume);
+  return copy === undefined ? null : whyNoPoints(volume.metadata.name, copy, node);
 }
 
 function standing(seen: SnapshotSeen): SnapshotStep {
@@ -119,6 +131,7 @@ export function placeOfSource(volume: Stored<Volume>, snapshot: Stored<Snapshot>
     };
   const { status = {}, metadata } = snapshot;
   // One that is to be deleted waits for who is being made of it.
+  if (status.phase !== 'Ready' && status.obstacle?.reason === UNSUPPORTED) return said(status.obstacle) as Why;
   if (status.phase !== 'Ready')
     return {
       reason: 'SnapshotNotReady',

@@ -1,7 +1,7 @@
 // Sizes as people write them and as bytes: nothing is lost, and what is not whole is rounded up, once.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { humanBytes, LARGEST, parseQuantity, parseSize, roundUp } from './quantity.ts';
+import { humanBytes, LARGEST, parseQuantity, parseSize, quantityOf, roundUp } from './quantity.ts';
 
 const MEANT: [string, bigint][] = [
   ['0', 0n],
@@ -30,4 +30,8 @@ test('what is no multiple is rounded up to the next, and a multiple stays', () =
 test('people read three digits and a binary unit', () => {
   assert.equal(humanBytes(1_023n), '1023 B');
   assert.equal(humanBytes(3n << 29n), '1.50 GiB');
+});
+
+test('bytes are written with a suffix where that is exact', () => {
+  assert.deepEqual([2n << 30n, 3n << 20n, 1_000_001_536n, 0n].map(quantityOf), ['2Gi', '3Mi', '1000001536', '0']);
 });

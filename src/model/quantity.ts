@@ -56,3 +56,11 @@ export function humanBytes(bytes: bigint): string {
 }
 
 export const roundUp = (value: bigint, unit: bigint): bigint => ((value + unit - 1n) / unit) * unit;
+
+/** As people write that many bytes, exactly: `2Gi`, or the plain number. */
+export function quantityOf(bytes: bigint): string {
+  const found = (['Gi', 'Mi'] as const).find((suffix) => bytes > 0n && bytes % UNITS_WRITTEN[suffix] === 0n);
+  return found === undefined ? String(bytes) : `${bytes / UNITS_WRITTEN[found]}${found}`;
+}
+
+const UNITS_WRITTEN = { Gi: 2n ** 30n, Mi: 2n ** 20n } as const;

@@ -8,7 +8,7 @@ import { newNameArgument, volumeArgument } from '../arguments.ts';
 import { line, type Context } from '../context.ts';
 import { bytesOf } from '../format.ts';
 import { asking, clientFor, type Common } from '../options.ts';
-import { volumeNamed } from '../records.ts';
+import { refuseWithoutSnapshots, volumeNamed } from '../records.ts';
 import { waitFor } from '../wait.ts';
 
 interface Options extends Common {
@@ -29,7 +29,7 @@ export function snapshotCreate(context: Context): Command {
 
 async function create(context: Context, name: string, options: Options): Promise<void> {
   const client = await clientFor(context, options);
-  await volumeNamed(client, options.volume);
+  await refuseWithoutSnapshots(client, await volumeNamed(client, options.volume));
   await createRecord(client, name, options.volume);
   if (!options.wait) return line(context.out, `snapshot ${name} created; flockctl snapshot show ${name} tells when it is taken`);
   const { status = {} } = await waitFor(

@@ -3,14 +3,14 @@ import { Option, type Command } from 'commander';
 import { servedCopy } from '../../decide/observed.ts';
 import { Invalid } from '../../model/errors.ts';
 import { GROUP_VERSION, type Stored } from '../../model/meta.ts';
-import { parseSize } from '../../model/quantity.ts';
+import { parseSize, quantityOf } from '../../model/quantity.ts';
 import { Volumes, type Filesystem, type Volume, type VolumeSpec } from '../../model/volume.ts';
 import type { Client } from '../../api/client.ts';
 import { newNameArgument, sizeArgument, snapshotArgument, volumeArgument } from '../arguments.ts';
 import { line, type Context } from '../context.ts';
 import { bytesOf } from '../format.ts';
 import { asking, clientFor, type Common } from '../options.ts';
-import { snapshotNamed, volumeNamed } from '../records.ts';
+import { refuseWithoutSnapshots, snapshotNamed, volumeNamed } from '../records.ts';
 import { waitUntilMade } from '../volume-wait.ts';
 import { createRecord } from './volume-create.ts';
 
@@ -42,7 +42,7 @@ async function clone(context: Context, name: string, options: Options): Promise<
       `size ${options.size} is less than the ${bytesOf(String(source.size))} of its source: leave --size out, or give more`,
     );
   const { content, spec } = source;
-  const volume = { ...content, ...spec, size: options.size ?? String(source.size) };
+  const volume = { ...content, ...spec, size: options.size ?? quantityOf(source.size) };
   const made = await createRecord(client, { apiVersion: GROUP_VERSION, kind: Volumes.kind, metadata: { name }, spec: volume });
   if (!options.wait) return line(context.out, `volume ${name} created; flockctl volume show ${name} tells when it may be used`);
   const ready = await waitUntilMade(context, client, made);
@@ -62,7 +62,9 @@ interface Source {
 async function sourceOf(client: Client, { from, snapshot }: Options): Promise<Source> {
   if (snapshot !== undefined) return ofSnapshot(client, snapshot);
   if (from === undefined) throw new Invalid('say what the volume is to begin with: --from VOLUME or --snapshot SNAPSHOT');
-  return ofVolume(await volumeNamed(client, from));
+  const volume = await volumeNamed(client, from);
+  await refuseWithoutSnapshots(client, volume);
+  return ofVolume(volume);
 }
 
 const contentOf = (volumeMode: 'Filesystem' | 'Block' = 'Filesystem', filesystem?: Filesystem): Source['content'] => ({
