@@ -67,6 +67,8 @@ describe('an agent', () => {
   it('writes the StorageNode of its own node and no other', async () => {
     await allowed('node-1', 'storagenode node-1', another);
     await refused(/its own node, node-1, and no other/u, 'node-1', 'storagenode node-2', another);
+    const drained = (status: Stored['status']): object => ({ ...status, drain: { left: 0, moving: 0, message: '' } });
+    await refused(/is drained is not for its agent to say/u, 'node-1', 'storagenode node-1', drained);
     await refused(/not bound to a pod on a node/u, null, 'storagenode node-1', another);
   });
 

@@ -46,6 +46,17 @@ test('a volume is formatted once, and keeps what was written through unmounts an
   assert.deepEqual(await world.lost(), []);
 });
 
+for (const [what, label] of [
+  ['was superseded', { role: 'stale' }],
+  ['was fenced', { role: 'retired' }],
+  ['is of a later epoch', { epoch: 9 }],
+] as const)
+  test(`what a label says now counts, and not what it said when it was read: a copy that ${what} is not served`, async () => {
+    const world = await placed();
+    for (const copy of onNode1(world).copies.values()) copy.label = { ...copy.label, ...label };
+    await assert.rejects(world.publish('node-1'), /is stale|is retired|label says epoch 9/u);
+  });
+
 test('a disk that was put back to before its first format is not formatted again', async () => {
   const world = await placed();
   await world.publish('node-1');

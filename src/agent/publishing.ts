@@ -233,6 +233,8 @@ export class Publishing {
     const { client, node, isLeaseFresh } = this.#ports;
     const volume = await freshVolume(client, name);
     const moves = await allMovesOf(client, name);
+    // Of its label the disk is asked, and not what was read of it some time ago.
+    if (volume?.spec.pool !== undefined) this.#inventory.touched(volume.spec.pool);
     const local = volume ? await ifFound(this.#copies.one(volume.metadata.uid, volume.spec.copy ?? '')) : null;
     const why = whyNotPublish({ node, volume, moves, copy: local?.seen ?? null, leaseFresh: isLeaseFresh() });
     if (why) throw new FlockError(REFUSALS[why.reason] ?? 'NotPermitted', why.message);

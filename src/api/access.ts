@@ -4,6 +4,7 @@ import type { Kind } from '../model/kind.ts';
 import { SYSTEM_NAMESPACE, type ApiObject } from '../model/meta.ts';
 import type { Move } from '../model/move.ts';
 import type { Snapshot } from '../model/snapshot.ts';
+import type { StorageNode } from '../model/storage-node.ts';
 import type { Volume } from '../model/volume.ts';
 import { nodeLease } from './election.ts';
 import { isRecord, sameJson } from './merge-patch.ts';
@@ -67,7 +68,15 @@ function ownStorageNode(node: string, verb: Verb, { old, next }: Write): Refusal
   if (name !== node) return `may not ${verb} it: a node writes its own StorageNode, ${node}, and no other`;
   if (verb === 'delete') return 'may not delete it: that takes the node out of the cluster, which is for an administrator to say';
   const kept = changed(old?.metadata, next?.metadata).filter((field) => HOLDS.includes(field));
-  return kept.length > 0 ? `may not change its ${kept.join(', ')}: nobody holds its own record against being deleted` : null;
+  if (kept.length > 0) return `may not change its ${kept.join(', ')}: nobody holds its own record against being deleted`;
+  return ordersOfOthers((old ?? {}) as StorageNode, (next ?? {}) as StorageNode);
+}
+
+/** Whether it takes volumes, and is drained, is for others to say: who is drained may be destroyed. */
+function ordersOfOthers(old: StorageNode, next: StorageNode): Refusal {
+  const spec = changed(old.spec, next.spec);
+  if (spec.length > 0) return `may not change spec.${spec.join(', spec.')}: that is for an administrator to say`;
+  return sameJson(old.status?.drain, next.status?.drain) ? null : 'may not change status.drain: the controller says how far it is drained';
 }
 
 function ownLease(node: string, verb: Verb, { old, next }: Write): Refusal {
