@@ -4,6 +4,8 @@ import { isAbsolute, resolve } from 'node:path';
 import type { CopyLabel } from '../model/label.ts';
 import { FlockError, ifFound, Invalid, isReason, messageOf, type Reason } from '../model/errors.ts';
 import { objectName, printable } from '../model/names.ts';
+import type { Stored } from '../model/meta.ts';
+import type { Volume } from '../model/volume.ts';
 import { whyNotPublish } from '../decide/publishing.ts';
 import type { Copies, LocalCopy } from './copies.ts';
 import type { CopyName } from '../pools/pool.ts';
@@ -229,13 +231,17 @@ export class Publishing {
     this.#copies.filled(found);
   }
 
+  /** The copy that the record names, as its disk says at this moment, and not as it was read some time ago. */
+  async #servedNow({ metadata, spec }: Stored<Volume>): Promise<LocalCopy | null> {
+    if (spec.pool !== undefined) this.#inventory.touched(spec.pool);
+    return ifFound(this.#copies.one(metadata.uid, spec.copy ?? ''));
+  }
+
   async #allowed(name: string): Promise<{ local: LocalCopy; formatOptions: string | undefined }> {
     const { client, node, isLeaseFresh } = this.#ports;
     const volume = await freshVolume(client, name);
     const moves = await allMovesOf(client, name);
-    // Of its label the disk is asked, and not what was read of it some time ago.
-    if (volume?.spec.pool !== undefined) this.#inventory.touched(volume.spec.pool);
-    const local = volume ? await ifFound(this.#copies.one(volume.metadata.uid, volume.spec.copy ?? '')) : null;
+    const local = volume && (await this.#servedNow(volume));
     const why = whyNotPublish({ node, volume, moves, copy: local?.seen ?? null, leaseFresh: isLeaseFresh() });
     if (why) throw new FlockError(REFUSALS[why.reason] ?? 'NotPermitted', why.message);
     if (!local) throw new FlockError('Internal', `volume ${name} was allowed without a copy`);
