@@ -256,7 +256,9 @@ const value = Buffer.alloc(LONGEST_LIST);
 
 /** Names of the extended attributes of an opened entry of any kind (O_PATH too), sorted; none where the filesystem has none. */
 export function attributesOf(fd: number): string[] {
-  let length = calls().flistxattr(fd, list, list.length);
+  // Nearly always there are none: asked for the length alone, the kernel makes no room for a list.
+  let length = calls().flistxattr(fd, list, 0);
+  if (length > 0) length = calls().flistxattr(fd, list, list.length);
   // A descriptor of O_PATH takes the longer way.
   if (length < 0 && koffi.errno() === koffi.os.errno['EBADF']) length = calls().listxattr(pathOf(fd), list, list.length);
   if (length < 0 && koffi.errno() === koffi.os.errno['EOPNOTSUPP']) return [];

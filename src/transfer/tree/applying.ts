@@ -199,7 +199,8 @@ export class Applying {
     const spot = this.#spot(entry.path);
     const fd = opened(spot, before !== null);
     if (content) {
-      ftruncateSync(fd, 0);
+      // Not of a new one: ext4 takes that for a file that is replaced, and writes it out when it is closed.
+      if (before) ftruncateSync(fd, 0);
       this.#open = { entry, spot, filling: new Filling(fd, entry.size) };
       return;
     }

@@ -17,6 +17,8 @@ export class Filling {
   readonly #size: number;
   readonly #leaf: number;
   readonly #hashed: Hashed;
+  /** Where what was written ends: so long the file is. */
+  #end = 0;
   #pending: Buffer[] = [];
   #from = 0;
   #length = 0;
@@ -33,7 +35,7 @@ export class Filling {
     if (offset % this.#leaf !== 0 || bytes.length !== Math.min(this.#leaf, this.#size - offset))
       throw new FlockError('Corrupt', `${bytes.length} bytes at ${offset} are no leaf of a file of ${this.#size}`);
     this.#hashed.take({ offset, bytes });
-    if (this.#size <= SMALL) return writeApart(this.fd, bytes, offset);
+    if (this.#size <= SMALL) return this.#writeSmall(bytes, offset);
     if (this.#from + this.#length !== offset || this.#length >= PIECE) await this.#flush();
     if (this.#length === 0) this.#from = offset;
     this.#pending.push(bytes);
@@ -43,12 +45,20 @@ export class Filling {
   /** All is written, the file is as long as it is to be; the hashes of what came. */
   async end(): Promise<Buffer> {
     await this.#flush();
-    ftruncateSync(this.fd, this.#size);
+    // Only where it ends with zeros: xfs writes out and waits for all that is new when a file that grew gets a size.
+    if (this.#end !== this.#size) ftruncateSync(this.fd, this.#size);
     return this.#hashed.end();
   }
 
   close(): void {
     closeSync(this.fd);
+  }
+
+  #writeSmall(bytes: Buffer, offset: number): void {
+    for (const { from, to } of dataRuns(bytes)) {
+      for (let at = from; at < to;) at += writeSync(this.fd, bytes, at, to - at, offset + at);
+      this.#end = offset + to;
+    }
   }
 
   async #flush(): Promise<void> {
@@ -57,12 +67,11 @@ export class Filling {
     this.#pending = [];
     this.#length = 0;
     if (bytes && bytes.length > 0)
-      for (const run of dataRuns(bytes)) await writeAll(this.fd, bytes.subarray(run.from, run.to), from + run.from);
+      for (const run of dataRuns(bytes)) {
+        await writeAll(this.fd, bytes.subarray(run.from, run.to), from + run.from);
+        this.#end = from + run.to;
+      }
   }
-}
-
-function writeApart(fd: number, bytes: Buffer, offset: number): void {
-  for (const { from, to } of dataRuns(bytes)) for (let at = from; at < to;) at += writeSync(fd, bytes, at, to - at, offset + at);
 }
 
 export async function writeAll(fd: number, bytes: Buffer, offset: number): Promise<void> {
