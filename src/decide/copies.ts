@@ -6,6 +6,7 @@ import { isSnapshotPoint, readPoint } from '../model/points.ts';
 import { parseSize } from '../model/quantity.ts';
 import type { CopyStatus, Volume } from '../model/volume.ts';
 import {
+  AFTER_MOVE,
   asksToCancel,
   copiesOf,
   hasEnded,
@@ -285,7 +286,7 @@ function serving(seen: CopiesSeen, volume: Stored<Volume>, copy: CopyOnDisk): Co
 const growsLater = (copy: CopyOnDisk, { metadata, spec }: Stored<Move>, volume: Stored<Volume>): CopyStep =>
   blocked(
     copy.id,
-    'Moving',
+    AFTER_MOVE,
     `volume ${spec.volume} grows to ${volume.spec.size} once move ${metadata.name} is over, on node ${spec.target}; to grow it here, cancel the move: flockctl move cancel ${metadata.name}`,
   );
 

@@ -53,6 +53,8 @@ const both = (
 const used = (): MoveSeen['volume'] => aVolume({ copies: both({ [SOURCE_COPY]: anEntry({ published: ['/srv/db'] }) }) });
 const idle = (): MoveSeen['volume'] => aVolume({ copies: both() });
 const gone = aNode('node-1', { ready: false });
+/** Its agent fell silent after it was last judged. */
+const UNHEARD: MoveSeen['source'] = (({ status: { transfer: _none, ...status } = {}, ...node }) => ({ ...node, status }))(aNode('node-1'));
 const SILENT_SOURCE = 'the agent of the source node node-1 does not answer; the move goes on by itself when it is back, or cancel it';
 const SILENT_TARGET = 'the agent of the target node node-2 does not answer; the move goes on by itself when it is back, or cancel it';
 
@@ -127,12 +129,12 @@ table('Pending', [
   [
     'it queues while the source sends another volume',
     pending({ copying: { from: 1, to: 0, all: 1 } }),
-    waiting('Queued', 'node node-1 is sending 1 other volume(s); at most 1 at once'),
+    waiting('Queued', 'node node-1 is sending 1 other volume; at most 1 at once'),
   ],
   [
     'it queues while the target receives another volume',
     pending({ copying: { from: 0, to: 1, all: 1 } }),
-    waiting('Queued', 'node node-2 is receiving 1 other volume(s); at most 1 at once'),
+    waiting('Queued', 'node node-2 is receiving 1 other volume; at most 1 at once'),
   ],
   [
     'it queues while the network is full',
@@ -207,6 +209,24 @@ table('Reserving', [
     'reserved, the rounds begin',
     seenIn('Reserving', { status: { incoming: { reserved: true } } }, { volume: idle() }),
     { step: 'round', phase: 'Syncing', round: 0 },
+  ],
+  [
+    'reserved, it gives the source a moment to say where it serves the volume',
+    seenIn('Reserving', { status: { incoming: { reserved: true }, startedAt: at(-1_000) } }, { volume: idle(), source: UNHEARD }),
+    quiet(4_000),
+  ],
+  [
+    'a source that says nothing is told before anything is copied',
+    seenIn('Reserving', { status: { incoming: { reserved: true }, startedAt: at(-6_000) } }, { volume: idle(), source: UNHEARD }),
+    waiting(
+      'SourceUnreachable',
+      "node node-1 does not say where it serves volume data, so its agent may have ended: look at that agent's log, or cancel the move",
+    ),
+  ],
+  [
+    'a source that is silent is waited for before anything is copied',
+    seenIn('Reserving', { status: { incoming: { reserved: true } } }, { volume: idle(), source: gone }),
+    waiting('SourceUnreachable', SILENT_SOURCE),
   ],
   [
     'a pool without points, with nobody using the volume, is copied once, fenced',
@@ -372,6 +392,21 @@ table('ReadyToCutOver', [
       'ReadyToCutOver',
       { status: { round: 1, incoming: { completeRound: 0 }, obstacle: { reason: 'WaitingForUnpublish', message: READY, since: at(0) } } },
       { volume: used() },
+    ),
+    waiting('WaitingForUnpublish', READY),
+  ],
+  [
+    'a copy that grows once the move is over is not in its way',
+    seenIn(
+      'ReadyToCutOver',
+      { status: { round: 1, incoming: { completeRound: 0 }, obstacle: { reason: 'WaitingForUnpublish', message: READY, since: at(0) } } },
+      {
+        volume: aVolume({
+          copies: both({
+            [SOURCE_COPY]: anEntry({ published: ['/srv/db'], obstacle: { reason: 'Moving', message: 'later', since: at(0) } }),
+          }),
+        }),
+      },
     ),
     waiting('WaitingForUnpublish', READY),
   ],

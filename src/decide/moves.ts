@@ -3,10 +3,11 @@
 import type { Stored } from '../model/meta.ts';
 import type { Move, MovePhase, MoveStatus } from '../model/move.ts';
 import { durationMs } from '../model/names.ts';
-import { humanBytes, parseQuantity } from '../model/quantity.ts';
+import { counted, humanBytes, parseQuantity } from '../model/quantity.ts';
 import type { StorageNode } from '../model/storage-node.ts';
 import type { CopyStatus, Volume } from '../model/volume.ts';
 import {
+  AFTER_MOVE,
   asksToCancel,
   copiesOf,
   copyIdFrom,
@@ -141,13 +142,17 @@ function pendingOn(seen: MoveSeen, volume: Stored<Volume>): MoveStep | null {
     whyNotReachable('Source', from, seen.source) ?? whyNot(move.spec.target, seen.target, needToMove(volume, move.spec.target));
   if (refusal) return wait(refusal);
   if (copying.from >= caps.perNode)
-    return wait({ reason: 'Queued', message: `node ${from} is sending ${copying.from} other volume(s); at most ${caps.perNode} at once` });
+    return wait({
+      reason: 'Queued',
+      message: `node ${from} is sending ${counted(copying.from, 'other volume')}; at most ${caps.perNode} at once`,
+    });
   if (copying.to >= caps.perNode)
     return wait({
       reason: 'Queued',
-      message: `node ${move.spec.target} is receiving ${copying.to} other volume(s); at most ${caps.perNode} at once`,
+      message: `node ${move.spec.target} is receiving ${counted(copying.to, 'other volume')}; at most ${caps.perNode} at once`,
     });
-  if (copying.all >= caps.all) return wait({ reason: 'Queued', message: `${copying.all} moves are copying; at most ${caps.all} at once` });
+  if (copying.all >= caps.all)
+    return wait({ reason: 'Queued', message: `${counted(copying.all, 'move is', 'moves are')} copying; at most ${caps.all} at once` });
   return null;
 }
 
@@ -224,7 +229,27 @@ function reserving(seen: MoveSeen): MoveStep {
   if (target && !copiesOf(seen.volume as Volume)[target.copy])
     return { step: 'order', copy: target.copy, entry: { node: target.node, pool, role: 'ordered' } };
   if (!incomingOf(seen).reserved) return wait(obstacleOf(seen));
+  const unheard = sourceUnheard(seen);
+  if (unheard) return unheard;
   return coldWithoutPoints(seen) ? { step: 'fence' } : { step: 'round', phase: 'Syncing', round: 0 };
+}
+
+/** A living agent opens its listener, and says where, within this time of learning of the move, ms. */
+const HEARD_MS = 5_000;
+
+/** The bytes have to come from somewhere: an agent that has just fallen silent is not known to be, but does not open its listener. */
+function sourceUnheard(seen: MoveSeen): MoveStep | null {
+  const silent = unreachableSource(seen);
+  if (silent) return wait(silent);
+  if (seen.source?.status?.transfer) return null;
+  const left = Date.parse(statusOf(seen).startedAt ?? '') + HEARD_MS - seen.now;
+  return left > 0 ? wait(null, left) : wait(unheardSource(seen));
+}
+
+function unheardSource({ move }: MoveSeen): Why {
+  const node = move.status?.source?.node;
+  const message = `node ${node} does not say where it serves volume data, so its agent may have ended: look at that agent's log, or cancel the move`;
+  return { reason: 'SourceUnreachable', message };
 }
 
 /** A pool without points would have to read everything twice; with nobody using the volume, once is enough. */
@@ -356,7 +381,10 @@ function obstacleOf(seen: MoveSeen): Why | null {
   );
 }
 
-const obstacleOfCopies = (seen: MoveSeen): Why | null => said(sourceEntry(seen)?.obstacle) ?? said(targetEntry(seen)?.obstacle);
+const obstacleOfCopies = (seen: MoveSeen): Why | null => hindering(sourceEntry(seen)) ?? hindering(targetEntry(seen));
+
+/** A copy that waits for the end of the move is not in its way. */
+const hindering = (copy: CopyStatus | undefined): Why | null => (copy?.obstacle?.reason === AFTER_MOVE ? null : said(copy?.obstacle));
 
 function whyNotReachable(side: 'Source' | 'Target', name: string, node: StorageNode | null): Why | null {
   if (isReady(node)) return null;

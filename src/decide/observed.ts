@@ -64,6 +64,9 @@ export function whyRestored(volume: Volume): Why | null {
   };
 }
 
+/** Reason of a copy's obstacle: what was asked of it is done once the move that is under way is over. */
+export const AFTER_MOVE = 'Moving';
+
 export const isPublished = (volume: Volume, copy: string): boolean => (copiesOf(volume)[copy]?.published?.length ?? 0) > 0;
 export const isDeleting = (object: { metadata: { deletionTimestamp?: string } }): boolean =>
   object.metadata.deletionTimestamp !== undefined;

@@ -55,6 +55,9 @@ export function humanBytes(bytes: bigint): string {
   return `${unit === 0 || value >= 100 ? Math.round(value) : value.toPrecision(3)} ${units[unit]}`;
 }
 
+/** `1 volume`, `2 volumes`. */
+export const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`;
+
 export const roundUp = (value: bigint, unit: bigint): bigint => ((value + unit - 1n) / unit) * unit;
 
 /** As people write that many bytes, exactly: `2Gi`, or the plain number. */

@@ -110,6 +110,7 @@ export const aNode = (name: string, { ready = true, spec = {}, pool = {}, status
   status: {
     filesystems: ['ext4', 'xfs'],
     canMount: true,
+    transfer: { address: '10.1.0.1', port: 9807 },
     pools: { local: { type: 'image', free: String(10 * 2 ** 30), points: true, healthy: true, ...pool } },
     conditions: [{ type: 'Ready', status: ready ? 'True' : 'Unknown', reason: 'Test', message: '', lastTransitionTime: at(-60_000) }],
     ...status,
