@@ -69,35 +69,34 @@ const RARE = new Set([
   'snapshot:released',
   'clone:made',
   'publish:distinct',
+  'create:labelled',
+  'create:limited',
   'hold:renamed',
-  'tree.source.walked',
-  'tree.source.listed',
-  'tree.round.begun',
-  'tree.content.written',
-  'tree.checkpoint.saved',
-  'tree.round.applied',
-  'tree.round.agreed',
-  'tree.round.completed',
 ]);
-/** And those that only somebody comes by who has not died right before: they are deadly twice, and what is before them seldom. */
+/** And those that only somebody comes by who has not died right before: they are deadly twice, and what is before them but once. */
 const LAST = new Set([
   ...['withdraw', 'unfence', 'release', 'commit', 'activate', 'dropSource', 'drain-order'].map((step) => `after:${step}`),
   'transfer.source.released',
-  'activate:labelled',
-  'grow:limited',
-  'before:drain-order',
-  'remove:unlimited',
-  'remove:emptied',
 ]);
-const BEFORE_LAST = new Set([
-  ...['withdraw', 'unfence', 'release', 'commit', 'activate', 'dropSource'].map((step) => `before:${step}`),
+const ONCE = new Set([
+  ...['unfence', 'commit', 'activate', 'release'].map((step) => `before:${step}`),
   'unfence:swapped',
   'commit:before',
   'commit:swapped',
   'activate:frozen',
+  'activate:labelled',
+]);
+/** One after the other, in what few histories have much of. */
+const IN_A_ROW = new Set<string>([
+  ...['withdraw', 'dropSource', 'drain-order'].map((step) => `before:${step}`),
+  'after:takeSource',
   'transfer.source.release',
   'grow:labelled',
+  'grow:limited',
   'remove:labelled',
+  'remove:unlimited',
+  'remove:emptied',
+  ...TREE_CRASH_POINTS,
 ]);
 
 /** How likely somebody is stunned at a point, in a history that has such. */
@@ -116,7 +115,8 @@ const CRITICAL: { [point: string]: number } = {
 
 function armed(point: string, chance: Chance): Armed | null {
   if (LAST.has(point)) return { after: 0, times: 2 };
-  if (BEFORE_LAST.has(point)) return chance.happens(0.5) ? { after: 0, times: 1 } : null;
+  if (IN_A_ROW.has(point)) return chance.happens(0.9) ? { after: 0, times: 1 } : null;
+  if (ONCE.has(point)) return chance.happens(0.65) ? { after: 0, times: 1 } : null;
   if (RARE.has(point)) return chance.happens(0.9) ? { after: 0, times: 2 } : null;
   return chance.happens(SHARE) ? { after: Math.floor(chance.around(1)), times: 1 } : null;
 }

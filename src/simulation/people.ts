@@ -14,7 +14,7 @@ import { FOLDERS, type World } from './world.ts';
 const SIZES = ['8Mi', '9Mi', '12Mi', '10000000'];
 const LARGER = ['13Mi', '16Mi', '20Mi'];
 const ENDED = ['Done', 'Cancelled', 'Failed'];
-const MOST_VOLUMES = 4;
+const MOST_VOLUMES = 5;
 
 export class People {
   readonly applications = new Map<string, Application>();
@@ -70,7 +70,7 @@ export class People {
 
   /** Where nobody has heard yet that there is no room. */
   createAnywhere(): void {
-    this.create(true, MOST_VOLUMES + 2, this.#nodesWith(FOLDERS).length > 0 ? 'local' : null);
+    this.create(true, MOST_VOLUMES + 1, this.#nodesWith(FOLDERS).length > 0 ? 'local' : null);
   }
 
   make(spec: Volume['spec']): void {
@@ -85,7 +85,7 @@ export class People {
   /** Null where there is but one: then it need not be named. */
   #pool(): string | null {
     if (this.#nodesWith(FOLDERS).length === 0) return null;
-    return this.#world.chance.happens(0.45) ? FOLDERS : 'local';
+    return this.#world.chance.happens(0.55) ? FOLDERS : 'local';
   }
 
   #spec(pool: string): Volume['spec'] {

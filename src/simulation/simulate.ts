@@ -35,14 +35,14 @@ const MEAN_STEP = 1_800;
 function actsOf({ people, takers, misfortune }: Actors, temper: Temper): Act[] {
   const act = (name: string, weight: number, of: () => void): Act => ({ name, weight, act: of });
   return [
-    act('create', 4, () => people.create()),
-    act('delete', 1.5, () => people.delete()),
-    act('grow', 1.5, () => people.grow()),
+    act('create', 7, () => people.create()),
+    act('delete', 2.5, () => people.delete()),
+    act('grow', 5, () => people.grow()),
     act('order', 12, () => people.order()),
     act('order twice', 0.6, () => people.orderTwice()),
     act('cancel', 2, () => people.cancel()),
     act('delete move', 3, () => people.deleteMove()),
-    act('drain', 2.5, () => people.drain()),
+    act('drain', 5, () => people.drain()),
     act('uncordon', 2, () => people.uncordonAll()),
     act('start or stop', 6, () => people.startOrStop()),
     act('give way', 12, () => people.giveWay()),
@@ -61,7 +61,7 @@ function actsOf({ people, takers, misfortune }: Actors, temper: Temper): Act[] {
     act('watches drop', temper.network, () => misfortune.watchesDrop()),
     act('full pool', temper.disks, () => misfortune.fullPool()),
     act('pool gone', temper.disks, () => misfortune.poolGone()),
-    act('create where no room is', 3, () => {
+    act('create where no room is', 4.5, () => {
       misfortune.fullFirst();
       people.createAnywhere();
     }),

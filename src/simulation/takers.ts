@@ -8,7 +8,16 @@ import { FOLDERS, type World } from './world.ts';
 const MOST_SNAPSHOTS = 4;
 const MOST_VOLUMES = 6;
 /** What a volume waits for that will not come. */
-const VAIN = new Set(['SnapshotNotFound', 'SnapshotNotReady', 'TooSmall', 'SourceDiffers', 'SourceElsewhere', 'NoSpace', 'NoNode']);
+const VAIN = new Set([
+  'SnapshotNotFound',
+  'SnapshotNotReady',
+  'TooSmall',
+  'SourceDiffers',
+  'SourceElsewhere',
+  'NoSpace',
+  'NoNode',
+  'NotFound',
+]);
 
 export class Takers {
   readonly #world: World;

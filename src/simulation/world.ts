@@ -91,7 +91,7 @@ export class World {
     );
     this.wires = new Wires({ time: this.time, weather: this.weather, uidOf: (node) => this.#uidOf(node) });
     const nodes = 2 + this.chance.below(3);
-    const withFolders = this.chance.happens(0.6);
+    const withFolders = this.chance.happens(0.7);
     for (let number = 1; number <= nodes; number += 1) {
       const name = `node-${number}`;
       this.machines.set(name, new Machine(name, withFolders && (number <= 2 || this.chance.happens(0.7))));
@@ -331,7 +331,7 @@ export class World {
     if (!running || !call) throw new FlockError('Unavailable', `the agent of ${node} does not listen`);
     await new Promise<void>((resolve, reject) => {
       running.life.whenOver(() => reject(new FlockError('Unavailable', `the agent of ${node} died`)));
-      call({ node, ...body }).then(() => resolve(), reject);
+      call({ node, ...body }, new AbortController().signal).then(() => resolve(), reject);
     });
   }
 }
