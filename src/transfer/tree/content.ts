@@ -4,6 +4,7 @@ import { read as readCallback, readSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { seek, SEEK_DATA } from '../../host/syscalls.ts';
 import { FlockError } from '../../model/errors.ts';
+import { statOf } from '../../host/tree-calls.ts';
 import { hashing } from '../hashing.ts';
 import { isZero as isZeroLeaf, LEAF } from '../leaves.ts';
 import { leafOf, SumsWriter } from './sums.ts';
@@ -36,16 +37,31 @@ export function readSmall(fd: number, size: number, short: Short): Buffer {
   let done = 0;
   while (done < size) {
     const got = readSync(fd, small, done, size - done, done);
-    if (got === 0) break;
+    if (got === 0) {
+      ended(fd, { rest: small.subarray(done, size), offset: done, short });
+      break;
+    }
     done += got;
   }
-  if (done < size) ended(small.subarray(done, size), short);
   return small.subarray(0, size);
 }
 
-function ended(rest: Buffer, short: Short): void {
-  if (short === 'refuse') throw new FlockError('Conflict', 'a file that nobody may write became shorter while it was read');
+/** A read at `offset` brought nothing. Only what the file does not have any more is zeros. */
+function ended(fd: number, of: { rest: Buffer; offset: number; short: Short }): void {
+  const { rest, offset, short } = of;
+  checkLength(fd, offset + rest.length, short);
+  const { size } = statOf(fd);
+  if (size > offset)
+    throw new FlockError(
+      'Conflict',
+      `reading a file brought nothing at byte ${offset}, although it has ${size}: it is being written, or cannot be read; it is read again`,
+    );
   rest.fill(0);
+}
+
+function checkLength(fd: number, size: number, short: Short): void {
+  if (short === 'refuse' && statOf(fd).size < size)
+    throw new FlockError('Conflict', 'a file that nobody may write became shorter while it was read');
 }
 
 export function sumsOfSmall(bytes: Buffer): Buffer {
@@ -63,9 +79,9 @@ export async function* pieces(fd: number, of: { size: number; leaf: number; shor
   const buffer = Buffer.allocUnsafe(Math.max(leaf, PIECE));
   for (let offset = 0; offset < size;) {
     const data = await seek(fd, BigInt(offset), SEEK_DATA);
-    if (data === null) return;
-    offset = Math.floor(Number(data) / leaf) * leaf;
-    if (offset >= size) return;
+    offset = data === null ? size : Math.floor(Number(data) / leaf) * leaf;
+    // Nothing but a hole is left; or the file has become shorter.
+    if (offset >= size) return checkLength(fd, size, short);
     const bytes = await filled(fd, { buffer: buffer.subarray(0, Math.min(buffer.length, size - offset)), offset, short });
     yield { offset, bytes };
     offset += bytes.length;
@@ -78,7 +94,7 @@ export async function filled(fd: number, into: { buffer: Buffer; offset: number;
   while (done < buffer.length) {
     const { bytesRead } = await readSome(fd, buffer, done, buffer.length - done, offset + done);
     if (bytesRead === 0) {
-      ended(buffer.subarray(done), short);
+      ended(fd, { rest: buffer.subarray(done), offset: offset + done, short });
       break;
     }
     done += bytesRead;

@@ -5,7 +5,7 @@ import type { Device, Time } from '../../host/tree-calls.ts';
 import { hashing } from '../hashing.ts';
 import { BytesWriter, type BytesReader } from './bytes.ts';
 import { checkedPath } from './paths.ts';
-import { runsOf } from './sums.ts';
+import { LARGEST_FILE, runsOf } from './sums.ts';
 
 /** The order is that of the wire. hard: another name of the file that an earlier entry is. */
 export const TYPES = ['dir', 'file', 'link', 'hard', 'fifo', 'socket', 'char', 'block'] as const;
@@ -113,6 +113,7 @@ function takeKind(from: BytesReader, entry: Entry): void {
   if (entry.type === 'char' || entry.type === 'block') entry.rdev = { major: from.number(), minor: from.number() };
   if (entry.type !== 'file') return;
   entry.size = from.number();
+  if (entry.size > LARGEST_FILE) throw new FlockError('Corrupt', `a file of ${entry.size} bytes, where ${LARGEST_FILE} may be`);
   if (from.byte() === 0) return;
   entry.sums = Buffer.from(from.bytes(LONGEST_SUMS));
   runsOf(entry.sums, entry.size);
@@ -199,7 +200,8 @@ export class TreeDigest {
     if (entry.type === 'file' && entry.sums === null) throw new FlockError('Internal', 'a file that was not read has no digest');
     this.#entries.put(entry);
     this.entries += 1;
-    this.bytes += entry.size;
+    // Sparse files may add up to more than a number tells exactly.
+    this.bytes = Math.min(this.bytes + entry.size, Number.MAX_SAFE_INTEGER);
     if (this.#out.length >= DIGESTED) this.#fold();
   }
 

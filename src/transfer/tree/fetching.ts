@@ -36,7 +36,7 @@ export async function fetchLeaves(
   try {
     const ask = (ranges: Range[]): Promise<Buffer> => {
       fetched.expect(ranges);
-      return link.ofTree(FRAME.TREE_FETCH, encodeFetch({ ...of, ranges }));
+      return link.ask(FRAME.TREE_FETCH, encodeFetch({ ...of, ranges }));
     };
     let asked: Promise<Buffer> | null = null;
     for (const ranges of batches(differences, of.leaf)) {

@@ -3,6 +3,7 @@ import Type, { type Static } from 'typebox';
 import { FlockError } from '../../model/errors.ts';
 import { BytesReader, BytesWriter } from './bytes.ts';
 import { checkedPath } from './paths.ts';
+import { LARGEST_LEAF } from './sums.ts';
 
 /** TREE_OPEN: the target asks for the list of a round. Paths are hexadecimal, for they are bytes. */
 export const OpenMessage = Type.Object({
@@ -35,7 +36,6 @@ export interface Fetch {
 
 /** Ranges in one request, and their leaves. */
 export const MOST_RANGES = 4096;
-const LARGEST_LEAF = 16 * 1024 * 1024;
 
 export function encodeFetch({ path, size, leaf, ranges }: Fetch): Buffer {
   const out = new BytesWriter();

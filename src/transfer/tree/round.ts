@@ -109,7 +109,7 @@ export class TreeRound {
 
   async #open({ last }: Looked, afresh: boolean): Promise<boolean> {
     const order: OpenMessage = { ...this.#order, after: afterOf(last), afresh };
-    const opened = parse(OpenedMessage, await this.#link.ofTree(FRAME.TREE_OPEN, Buffer.from(JSON.stringify(order))), 'TREE_OPEN');
+    const opened = parse(OpenedMessage, await this.#link.ask(FRAME.TREE_OPEN, Buffer.from(JSON.stringify(order))), 'TREE_OPEN');
     if (this.#order.final && !opened.settled)
       throw new FlockError('Corrupt', 'the source lists a directory that may still change, which was not asked for');
     return opened.settled;
@@ -165,7 +165,7 @@ export class TreeRound {
   }
 
   #ask(): Promise<Buffer> {
-    const asked = this.#link.ofTree(FRAME.TREE_NEXT, Buffer.alloc(0)).then((frame) => {
+    const asked = this.#link.ask(FRAME.TREE_NEXT, Buffer.alloc(0)).then((frame) => {
       this.#meter.sent += frame.length;
       return frame;
     });
@@ -195,7 +195,7 @@ export class TreeRound {
   }
 
   async #dirty(): Promise<{ bytes: number; walkMs: number }> {
-    return parse(TreeDirtyMessage, await this.#link.ofTree(FRAME.TREE_DIRTY, Buffer.from('{}')), 'TREE_DIRTY');
+    return parse(TreeDirtyMessage, await this.#link.ask(FRAME.TREE_DIRTY, Buffer.from('{}')), 'TREE_DIRTY');
   }
 
   async #complete(end: End, digest: string | null): Promise<RoundReport> {

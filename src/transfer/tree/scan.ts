@@ -18,7 +18,7 @@ import { FlockError } from '../../model/errors.ts';
 import type { Base } from './base.ts';
 import { BARE, isCarried, type Entry, type Known, type KnownEntry } from './entry.ts';
 import { Bursts } from '../../host/bursts.ts';
-import { Walk, type Walked } from './walk.ts';
+import { checkSize, Walk, type Walked } from './walk.ts';
 
 export interface ScanOptions {
   root: number;
@@ -124,6 +124,7 @@ export class Scan {
       const stat = statOf(fd);
       if (stat.format !== walked.stat.format)
         throw new FlockError('Conflict', `"${readable(walked.path)}" is no file any more`, { cause: { code: 'ESTALE' } });
+      checkSize(walked.path, stat);
       const entry = { ...entryOf(walked, stat, fd), size: stat.size, known: this.#known(stat) };
       if (stat.size > 0) return { entry, fd };
       closeSync(fd);

@@ -96,14 +96,14 @@ class TreeScrub {
 
   async #open(): Promise<void> {
     const order = { round: 0, final: false, after: null, afresh: true };
-    const opened = parse(OpenedMessage, await this.#link.ofTree(FRAME.TREE_OPEN, Buffer.from(JSON.stringify(order))), 'TREE_OPEN');
+    const opened = parse(OpenedMessage, await this.#link.ask(FRAME.TREE_OPEN, Buffer.from(JSON.stringify(order))), 'TREE_OPEN');
     if (!opened.settled) throw new FlockError('Conflict', 'the source does not hold its copy still: there is nothing to scrub against');
   }
 
   async *#listed(): AsyncGenerator<Entry> {
     const stream = new StreamReader();
     for (;;) {
-      const frame = await this.#link.ofTree(FRAME.TREE_NEXT, Buffer.alloc(0));
+      const frame = await this.#link.ask(FRAME.TREE_NEXT, Buffer.alloc(0));
       if (frame.length === 0) throw new FlockError('Corrupt', 'the list of the directory ended before its end');
       stream.push(frame);
       for (let record = stream.next(); record; record = stream.next()) {

@@ -241,7 +241,8 @@ export async function dirtyOf(served: TreeServed): Promise<{ bytes: number; walk
   let bytes = 0;
   for (let scanned = await scan.next(); scanned; scanned = await scan.next()) {
     if (scanned.fd === null) continue;
-    bytes += scanned.entry.size;
+    // Holes are not read.
+    bytes += Math.min(scanned.entry.size, statOf(scanned.fd).allocated);
     closeSync(scanned.fd);
   }
   return { bytes, walkMs: Math.ceil(performance.now() - began) };

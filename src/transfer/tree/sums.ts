@@ -5,12 +5,16 @@ import { HASH } from '../hashing.ts';
 import { VarintReader, VarintWriter } from '../varint.ts';
 
 const SMALLEST_LEAF = 64 * 1024;
+/** What is read and sent at once, and held in memory. */
+export const LARGEST_LEAF = 16 * 1024 * 1024;
 const MOST_LEAVES = 2 ** 18;
+/** Of one file, holes included: 4 TiB. Beyond it no list of hashes below 8 MiB tells all of it. */
+export const LARGEST_FILE = LARGEST_LEAF * MOST_LEAVES;
 
-/** Bytes of a leaf of a file of this size: 64 KiB up to 16 GiB, then sixteen times as much, and so on, so that no list is above 8 MiB. */
+/** Bytes of a leaf of a file of this size: 64 KiB up to 16 GiB, 1 MiB up to 256 GiB, then 16 MiB, so that no list is above 8 MiB. */
 export function leafOf(size: number): number {
   let leaf = SMALLEST_LEAF;
-  while (size > leaf * MOST_LEAVES) leaf *= 16;
+  while (leaf < LARGEST_LEAF && size > leaf * MOST_LEAVES) leaf *= 16;
   return leaf;
 }
 

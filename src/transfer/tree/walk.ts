@@ -16,6 +16,7 @@ import {
 import { FlockError } from '../../model/errors.ts';
 import type { EntryType } from './entry.ts';
 import { childOf, DEEPEST } from './paths.ts';
+import { LARGEST_FILE } from './sums.ts';
 
 export interface Walked {
   path: string;
@@ -44,6 +45,15 @@ const TYPE_OF: { [format: number]: Exclude<EntryType, 'hard'> } = {
   [FORMATS.char]: 'char',
   [FORMATS.block]: 'block',
 };
+
+/** Throws Unsupported for a file that cannot be carried. */
+export function checkSize(path: string, { size }: Stat): void {
+  if (size > LARGEST_FILE)
+    throw new FlockError(
+      'Unsupported',
+      `"${readable(path)}" has ${size} bytes, holes included; files of more than ${LARGEST_FILE} (4 TiB) are not carried: make it smaller (truncate), or take it away`,
+    );
+}
 
 export class Walk {
   readonly #root: number;
@@ -94,6 +104,7 @@ export class Walk {
       if (type === undefined) throw new FlockError('Unsupported', `"${readable(path)}" is of no kind that can be carried`);
       const found: Walked = { path, type, stat, dir: level.fd, name, target: '' };
       if (type === 'dir') return this.#enter(found);
+      if (type === 'file') checkSize(path, stat);
       if (type === 'link') return { ...found, target: linkAt(level.fd, name) };
       return stat.links > 1 ? this.#named(found) : found;
     } catch (error) {
