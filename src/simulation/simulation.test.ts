@@ -6,7 +6,7 @@ import { MOVE_FINALIZER, Moves, type Move } from '../model/move.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
 import { GROUP_VERSION } from '../model/meta.ts';
 import { simulate } from './simulate.ts';
-import { World } from './world.ts';
+import { FOLDERS, World } from './world.ts';
 
 test('the same seed gives the same history, whether it is told or not', async () => {
   const lines: string[] = [];
@@ -22,12 +22,15 @@ test('another seed gives another history', async () => {
 });
 
 /** A calm world with a volume on a node, and what the record says of its copy. */
-async function withVolume(tell: ((line: string) => void) | null = null): Promise<{ world: World; volume: () => Volume | undefined }> {
-  // A seed whose pools have points in time.
+async function withVolume(
+  tell: ((line: string) => void) | null = null,
+  pool = 'local',
+): Promise<{ world: World; volume: () => Volume | undefined }> {
+  // A seed whose pools of devices have points in time, and whose nodes have pools of directories beside them.
   const world = new World(3, tell);
   world.deaths.calm = true;
   await world.pass(20_000);
-  const spec = { size: '8Mi', node: 'node-1', pool: 'local' };
+  const spec = { size: '8Mi', node: 'node-1', pool };
   world.server.registry.create<Volume>(Volumes, { apiVersion: GROUP_VERSION, kind: 'Volume', metadata: { name: 'db' }, spec } as Volume);
   await world.pass(20_000);
   return { world, volume: () => world.volumes()[0] };
@@ -100,10 +103,15 @@ const DEADLY = [
   ['controller', 'commit:swapped'],
   ['agent', 'activate:labelled'],
   ['agent', 'remove:removed'],
+  ['agent', 'create:labelled', FOLDERS],
+  ['agent', 'hold:renamed', FOLDERS],
+  ['agent', 'tree.round.completed', FOLDERS],
+  ['agent', 'activate:labelled', FOLDERS],
+  ['agent', 'remove:labelled', FOLDERS],
 ] as const;
-for (const [role, point] of DEADLY)
-  test(`whoever dies at ${point} and is started again leaves no mount, no unproven copy and nothing on a disk`, async () => {
-    const { world, volume } = await withVolume();
+for (const [role, point, pool] of DEADLY)
+  test(`whoever dies at ${point}${pool === undefined ? '' : ' of a directory'} and is started again leaves no mount, no unproven copy and nothing on a disk`, async () => {
+    const { world, volume } = await withVolume(null, pool);
     const died = dyingAt(world, role, point);
     const ask = async (path: string): Promise<void> => {
       const asked = world.call('node-1', path, { volume: 'db', target: '/srv/db', readOnly: false }).catch(() => undefined);
