@@ -15,7 +15,8 @@ import { Volumes, type Volume } from '../model/volume.ts';
 import type { CopyName, PointName, Pool } from '../pools/pool.ts';
 import type { SourceOptions, SourceServer } from '../transfer/transfer.ts';
 import { CopyActs } from './acts.ts';
-import { authorizer } from './authorize.ts';
+import { authorizeMeasuring, authorizer, measuredBy } from './authorize.ts';
+import { Bench } from './bench.ts';
 import { socketCalls } from './calls.ts';
 import { Copies } from './copies.ts';
 import { damages, inventory, type Inventory } from './inventory.ts';
@@ -46,7 +47,7 @@ export interface AgentOptions extends Omit<AgentPorts, 'known' | 'isLeaseFresh' 
   facts: NodeFacts;
   transfers: TransferSettings;
   /** Opens the data listener. */
-  serve: (options: Pick<SourceOptions, 'authorize'>) => Promise<SourceServer>;
+  serve: (options: Pick<SourceOptions, 'authorize' | 'authorizeMeasuring'>) => Promise<SourceServer>;
   metrics: AgentMetrics;
   /** What else is served on this machine. */
   alongside?: Alongside;
@@ -146,7 +147,7 @@ class NodeAgent implements Agent {
   }
 
   async start(): Promise<void> {
-    const { mounts, transfers, client, node, serve, metrics, listen } = this.#options;
+    const { mounts, transfers, client, node, serve, metrics, listen, clock } = this.#options;
     const publications = await this.#options.publications();
     const lock = turns();
     const copies = new Copies(this.#ports, this.#inventory, publications);
@@ -159,12 +160,16 @@ class NodeAgent implements Agent {
     this.#publishing = publishing;
     this.#reconciler = new VolumeReconciler(this.#ports, { ...shared, acts });
     this.#serving = new Serving(
-      () => serve({ authorize: authorizer({ client, node, mounts }, { copies, lock }) }),
+      () =>
+        serve({
+          authorize: authorizer({ client, node, mounts }, { copies, lock }),
+          authorizeMeasuring: (peer) => authorizeMeasuring({ client, node, clock }, peer),
+        }),
       () => void this.#reportNow(),
     );
     await this.#reportNow();
     const offered = this.#offered(publishing);
-    this.#socket = await listen(socketCalls(offered, running), () => metrics.text());
+    this.#socket = await listen(socketCalls(offered, running, this.#bench()), () => metrics.text());
     await this.#watch();
     this.#running.push(this.#reportForEver());
     this.#alongside = (await this.#options.alongside?.(offered)) ?? null;
@@ -185,6 +190,7 @@ class NodeAgent implements Agent {
       const either = move ?? previous;
       if (either) this.#moveChanged(either, move === null);
     });
+    this.#nodes.onChange((name) => name === node && this.#serve(undefined));
     this.#snapshots.onChange((_name, snapshot, previous) => this.#snapshotChanged(snapshot ?? previous));
     await this.#look();
   }
@@ -204,11 +210,12 @@ class NodeAgent implements Agent {
     this.#queue.add(move.spec.volume);
   }
 
-  /** The listener is open while any move needs it; a move that ended is served no more. */
+  /** The listener is open while any move needs it, or somebody measures; a move that ended is served no more. */
   #serve(ended: string | undefined): void {
-    const { node, log } = this.#options;
+    const { node, log, clock } = this.#options;
     if (ended !== undefined) this.#serving?.drop(ended);
-    const needed = this.#moves.list().some((each) => needsSource(each, node));
+    const measured = measuredBy(this.#nodes.get(node), clock.now()) !== null;
+    const needed = measured || this.#moves.list().some((each) => needsSource(each, node));
     this.#serving
       ?.want(needed)
       .catch((error: unknown) => log.error({ error: messageOf(error) }, 'the data listener cannot be opened or closed'));
@@ -230,6 +237,8 @@ class NodeAgent implements Agent {
       for (const pool of this.#options.pools.keys()) this.#inventory.touched(pool);
       await this.#lookAtMounts();
       await this.#look();
+      // Who measures may have gone without a word.
+      this.#serve(undefined);
       await this.#reportNow();
     }
   }
@@ -318,6 +327,11 @@ class NodeAgent implements Agent {
       byPool.set(pool.name, { ...byPool.get(pool.name), [name]: label.volume });
     }
     return byPool;
+  }
+
+  #bench(): Bench {
+    const { pools, clock, transfers } = this.#options;
+    return new Bench({ pools, clock, transfers, known: this.#ports.known });
   }
 
   // ---- on this machine -----------------------------------------------------------------------------------------------------------

@@ -4,14 +4,14 @@ import type { Client } from '../api/client.ts';
 import { FlockError, ifFound } from '../model/errors.ts';
 import { printable } from '../model/names.ts';
 import type { Move, MovePhase } from '../model/move.ts';
-import { StorageNodes } from '../model/storage-node.ts';
+import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
 import type { Authorize, Hello, Offer, Peer } from '../transfer/transfer.ts';
 import type { Copies, LocalCopy } from './copies.ts';
 import type { Turns } from '../host/turns.ts';
 import type { AgentPorts } from './ports.ts';
 import { freshMove } from './records.ts';
 
-const PHASES: { [P in Hello['purpose']]: readonly MovePhase[] } = {
+const PHASES: { [P in Exclude<Hello['purpose'], 'measure'>]: readonly MovePhase[] } = {
   round: ['Syncing', 'ReadyToCutOver', 'Fencing', 'FinalDelta', 'Verifying'],
   scrub: ['Published', 'Retaining'],
 };
@@ -39,6 +39,27 @@ export function authorizer(
   };
 }
 
+/** Longer than this nobody is let in to measure, whatever the record says, ms. */
+const LONGEST_MEASURE = 300_000;
+
+/** Who may measure the wire to this node now; null: nobody. */
+export function measuredBy(node: StorageNode | null, now: number): string | null {
+  const { by, until } = node?.spec?.measure ?? {};
+  const left = until === undefined ? 0 : Date.parse(until) - now;
+  return left > 0 && left <= LONGEST_MEASURE ? (by ?? null) : null;
+}
+
+/** By a fresh read of this node's own record. */
+export async function authorizeMeasuring(
+  { client, node, clock }: Pick<AgentPorts, 'client' | 'node' | 'clock'>,
+  peer: Peer,
+): Promise<void> {
+  if (await isRevoked(client, peer)) throw new FlockError('Forbidden', `node ${peer.node} was removed from this cluster`);
+  const record = await ifFound(client.get(StorageNodes, node));
+  if (measuredBy(record, clock.now()) !== peer.node)
+    throw new FlockError('Forbidden', `node ${peer.node} may not measure the wire to node ${node}: order it by flockctl bench`);
+}
+
 /** Deleting a StorageNode revokes what was signed for it, also when a record of that name was made anew. */
 async function isRevoked(client: Client, { node, uid }: Peer): Promise<boolean> {
   const record = await ifFound(client.get(StorageNodes, node));
@@ -54,7 +75,7 @@ export function whyNot(hello: Hello, peer: string, node: string, move: Move): st
     [source?.node === node, `its source is node ${source?.node}, not ${node}`],
     [volumeUid === hello.volumeUid && source?.copy === hello.copy, 'it is about another volume or copy'],
     [epoch === hello.epoch, `it is at epoch ${epoch}, not ${hello.epoch}`],
-    [PHASES[hello.purpose].includes(phaseOf(move)), `in phase ${phaseOf(move)} nothing is copied`],
+    [hello.purpose !== 'measure' && PHASES[hello.purpose].includes(phaseOf(move)), `in phase ${phaseOf(move)} nothing is copied`],
   ];
   return checks.find(([holds]) => !holds)?.[1] ?? null;
 }

@@ -132,10 +132,10 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
         progressMs: options.progressMs ?? 5_000,
         retry: { first: 1_000, longest: 30_000 },
       },
-      serve: async ({ authorize }) => {
+      serve: async (authorizing) => {
         const listen = { host: address, port: options.listen.port };
         const onBytes = (bytes: number): void => metrics.bytesServed.inc(bytes);
-        const server = await serveTransfers({ listen, identity, authorize, clock: systemClock, log, crash, onBytes, ...held });
+        const server = await serveTransfers({ listen, identity, ...authorizing, clock: systemClock, log, crash, onBytes, ...held });
         return { ...server, address: publishedAddress({ ...own(), listening: server.address }) };
       },
       metrics,

@@ -6,7 +6,8 @@ import { chmod, rm } from 'node:fs/promises';
 import { statusOf } from '../api/status.ts';
 import { FlockError, Invalid, messageOf, reasonOf } from '../model/errors.ts';
 
-export type Call = (body: { [field: string]: unknown }) => Promise<object>;
+/** `signal`: who asked has gone. */
+export type Call = (body: { [field: string]: unknown }, signal: AbortSignal) => Promise<object>;
 
 const LARGEST_BODY = 64 * 1024;
 
@@ -40,7 +41,9 @@ async function serve(
     }
     const call = Object.hasOwn(calls, request.url ?? '') ? calls[request.url ?? ''] : undefined;
     if (!call) throw new FlockError('NotFound', `the agent has no ${request.method} ${request.url}`);
-    answer(response, 200, await call(await bodyOf(request)));
+    const gone = new AbortController();
+    response.once('close', () => gone.abort(new FlockError('Unavailable', 'whoever asked has gone')));
+    answer(response, 200, await call(await bodyOf(request), gone.signal));
   } catch (error) {
     answer(response, statusOf(error).code, { reason: reasonOf(error), message: messageOf(error) });
   }

@@ -21,9 +21,18 @@ export interface Fetching {
   activity: string;
 }
 
+/** Bytes a second of the pools' disks, of one processor, of the wire; `why`: it was not measured. */
+export interface Benched {
+  pools: { [pool: string]: { write: number; read: number } | { why: string } };
+  hash: number;
+  wire?: number | { why: string };
+}
+
 export interface LocalAgent {
   publish(order: { volume: string; target: string; readOnly?: boolean }): Promise<Published>;
   unpublish(order: { volume: string; target?: string }): Promise<void>;
+  /** Rejects with the signal's reason, and the agent stops measuring then. */
+  bench(order: { seconds: number; to?: string }, signal: AbortSignal): Promise<Benched>;
   /** As it is now; the records are told every few seconds only. */
   fetching(): Promise<Fetching[]>;
 }
@@ -32,22 +41,23 @@ export interface LocalAgent {
  * The agent of `node` at the path that its record names. Throws Unsupported when that is not on this machine. Where another node's agent has the
  * same path, that one refuses by itself: every order names the node that it is for.
  */
-export async function localAgent(node: string, path: string | undefined): Promise<LocalAgent> {
+export async function localAgent(node: string, path: string | undefined, what = 'the volume'): Promise<LocalAgent> {
   const there = path === undefined ? null : await stat(path).catch(() => null);
   if (path === undefined || !there?.isSocket())
     throw new FlockError(
       'Unsupported',
-      `the volume is on node ${node}, whose agent does not run on this machine${path === undefined ? '' : ` (no socket ${path})`}: run this command on node ${node}`,
+      `${what} is on node ${node}, whose agent does not run on this machine${path === undefined ? '' : ` (no socket ${path})`}: run this command on node ${node}`,
     );
   return {
     publish: async (order) => (await post(path, '/v1/publish', { node, ...order })) as Published,
     unpublish: async (order) => void (await post(path, '/v1/unpublish', { node, ...order })),
+    bench: async (order, signal) => (await post(path, '/v1/bench', { node, ...order }, signal)) as Benched,
     fetching: async () => ((await post(path, '/v1/status', {})) as { transfers: Fetching[] }).transfers,
   };
 }
 
-async function post(socketPath: string, path: string, order: object): Promise<unknown> {
-  const { status, body } = await answer(socketPath, path, JSON.stringify(order));
+async function post(socketPath: string, path: string, order: object, signal?: AbortSignal): Promise<unknown> {
+  const { status, body } = await answer({ socketPath, path, ...(signal ? { signal } : {}) }, JSON.stringify(order));
   const parsed = parse(body);
   if (status < 400) return parsed;
   const { reason, message = `the agent answered ${status}` } = (parsed ?? {}) as { reason?: string; message?: string };
@@ -62,10 +72,17 @@ function parse(body: string): unknown {
   }
 }
 
-function answer(socketPath: string, path: string, body: string): Promise<{ status: number; body: string }> {
+interface To {
+  socketPath: string;
+  path: string;
+  signal?: AbortSignal;
+}
+
+function answer(to: To, body: string): Promise<{ status: number; body: string }> {
+  const { socketPath } = to;
   return new Promise((resolve, reject) => {
     const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) };
-    const sent = request({ socketPath, path, method: 'POST', headers, agent: false }, (response) => {
+    const sent = request({ ...to, method: 'POST', headers, agent: false }, (response) => {
       let text = '';
       response.setEncoding('utf8');
       response.on('data', (part: string) => (text += part));

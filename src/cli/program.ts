@@ -2,6 +2,7 @@
 import { Command, CommanderError } from 'commander';
 import { messageOf } from '../model/errors.ts';
 import { agentCommand } from './commands/agent.ts';
+import { benchCommand } from './commands/bench.ts';
 import { completeCommand, completionCommand } from './commands/completion.ts';
 import { controllerCommand } from './commands/controller.ts';
 import { demoCommand } from './commands/demo.ts';
@@ -11,6 +12,7 @@ import { explainCommand } from './commands/explain.ts';
 import { moveCancel } from './commands/move-cancel.ts';
 import { moveLimit } from './commands/move-limit.ts';
 import { moveList } from './commands/move-list.ts';
+import { moveRelease } from './commands/move-release.ts';
 import { moveShow } from './commands/move-show.ts';
 import { moveStart, START_EXAMPLES } from './commands/move-start.ts';
 import { nodeDrain } from './commands/node-drain.ts';
@@ -47,7 +49,13 @@ function programFor(context: Context): Command {
     .description('Flock: node-local volumes that follow their applications')
     .version(version(), '--version', 'show the version of this program')
     .addHelpText('after', EXIT_CODE_HELP);
-  const move = group('move', 'move volumes between nodes', [moveList(context), moveShow(context), moveCancel(context), moveLimit(context)])
+  const move = group('move', 'move volumes between nodes', [
+    moveList(context),
+    moveShow(context),
+    moveCancel(context),
+    moveRelease(context),
+    moveLimit(context),
+  ])
     .addCommand(moveStart(context), { isDefault: true })
     .addHelpText('after', examplesText(START_EXAMPLES))
     // Alone it is a question, as that of every other group is.
@@ -78,6 +86,7 @@ function programFor(context: Context): Command {
     )
     .addCommand(group('node', 'show nodes and their pools, and empty them', [nodeList(context), nodeShow(context), nodeDrain(context)]))
     .addCommand(explainCommand(context))
+    .addCommand(benchCommand(context))
     .addCommand(upCommand(context))
     .addCommand(downCommand(context))
     .addCommand(demoCommand(context))

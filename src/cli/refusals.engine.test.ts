@@ -10,15 +10,13 @@ import { Moves, type MoveStatus } from '../model/move.ts';
 import { StorageNodes } from '../model/storage-node.ts';
 import { Volumes } from '../model/volume.ts';
 import { systemClock } from '../model/clock.ts';
-import { noCrash } from '../model/crash.ts';
 import { encodeHeader, FRAME, header } from '../transfer/frame.ts';
 import { SourceLink } from '../transfer/source-link.ts';
 import type { NodeIdentity } from '../api/certificates.ts';
-import type { Hello, PullOptions } from '../transfer/transfer.ts';
+import type { Hello } from '../transfer/transfer.ts';
 import { startEngine, type Engine } from '../testing/engine.ts';
 import { needsRoot, temporaryFolder, type Test } from '../testing/folders.ts';
 import { aCluster } from '../testing/identities.ts';
-import { keptLog } from '../testing/kept-log.ts';
 
 const XFS = { type: 'xfs', size: 2n ** 30n } as const;
 
@@ -256,10 +254,6 @@ async function dial({ address, hello }: Wire, identity: NodeIdentity, change: Pa
     limit: () => null,
     signal: new AbortController().signal,
     clock: systemClock,
-    log: keptLog(),
-    crash: noCrash,
-    onProgress: () => undefined,
-    target: undefined as unknown as PullOptions['target'],
   });
   await link.close();
 }

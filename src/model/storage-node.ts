@@ -1,6 +1,7 @@
 // StorageNode: a machine with pools, as its agent reports it. Its Lease is its heartbeat.
 import Type, { type Static } from 'typebox';
 import type { Kind } from './kind.ts';
+import { NAME_PATTERN } from './names.ts';
 import { Condition, GROUP, Obstacle, VERSION, type ApiObject } from './meta.ts';
 
 export const POOL_TYPES = ['lvm', 'lvm-thin', 'image', 'directory'] as const;
@@ -46,6 +47,12 @@ export type PoolStatus = Static<typeof PoolStatus>;
 
 export const StorageNodeSpec = Type.Object({
   unschedulable: Type.Optional(Type.Boolean({ description: 'No new volumes and no moves to this node.' })),
+  measure: Type.Optional(
+    Type.Object(
+      { by: Type.String({ pattern: NAME_PATTERN, maxLength: 253 }), until: Type.String({ format: 'date-time' }) },
+      { description: 'That node may measure the wire to this one until then: `flockctl bench` sets it, for a minute.' },
+    ),
+  ),
   drain: Type.Optional(Type.Boolean({ description: 'Its volumes are moved to other nodes; nothing new comes here meanwhile.' })),
 });
 export type StorageNodeSpec = Static<typeof StorageNodeSpec>;

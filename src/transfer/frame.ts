@@ -30,6 +30,7 @@ export const FRAME = {
   TREE_FETCH: 18,
   TREE_DIRTY: 19,
   PACKED: 20,
+  MEASURE: 21,
 } as const;
 export type FrameType = (typeof FRAME)[keyof typeof FRAME];
 
@@ -62,6 +63,7 @@ const LIMIT_OF: { [T in FrameType]: number } = {
   [FRAME.TREE_FETCH]: LEAF,
   [FRAME.TREE_DIRTY]: CONTROL_LIMIT,
   [FRAME.PACKED]: LEAF,
+  [FRAME.MEASURE]: LEAF,
 };
 
 export interface Header {

@@ -13,7 +13,7 @@ const OrNull = <T extends TSchema>(schema: T): ReturnType<typeof Type.Union<[T, 
 
 export const HelloMessage = Type.Object({
   protocol: Type.Literal(1),
-  purpose: Type.Union([Type.Literal('round'), Type.Literal('scrub')]),
+  purpose: Type.Union([Type.Literal('round'), Type.Literal('scrub'), Type.Literal('measure')]),
   move: Type.String({ pattern: NAME_PATTERN, maxLength: 253 }),
   moveUid: Type.String({ pattern: UID_PATTERN }),
   volumeUid: Type.String({ pattern: UID_PATTERN }),

@@ -16,13 +16,14 @@ import {
   ReleaseMessage,
   RootMessage,
 } from './messages.ts';
+import { noise } from './measuring.ts';
 import { peerOf } from './tls.ts';
 import { Pacer, type SetRate } from './pacing.ts';
 import type { FrameSink } from './parser.ts';
 import { ReadAhead } from './read-ahead.ts';
 import { ServedPace } from './served-pace.ts';
 import { SourceRound, type MoveMemory, type Served } from './source-round.ts';
-import type { Hello, Offer, SourceOptions } from './transfer.ts';
+import type { Hello, Offer, Peer, SourceOptions } from './transfer.ts';
 import { OpenMessage } from './tree/messages.ts';
 import { TreeServing } from './tree/serving.ts';
 import { DEAD_AFTER, Wire } from './wire.ts';
@@ -121,6 +122,8 @@ export class Serving implements FrameSink {
         return this.#prepare(of.req, parse(PrepareMessage, payload, 'PREPARE'));
       case FRAME.LIMIT:
         return this.#limit(parse(LimitMessage, payload, 'LIMIT').bytesPerSecond);
+      case FRAME.MEASURE:
+        return this.#measured(of.req);
       default:
         if (of.type === FRAME.TREE_OPEN) this.#turn(parse(OpenMessage, payload, 'TREE_OPEN').final);
         return this.#tree ? this.#tree.answer(of, payload) : this.#answerOfRound(of, payload, this.#current());
@@ -165,11 +168,28 @@ export class Serving implements FrameSink {
     const hello = parse(HelloMessage, payload, 'HELLO');
     this.hello = hello;
     const peer = peerOf(this.#socket, identity());
-    const offer = await authorize(hello, peer);
-    this.#served = { offer, hello, memory: this.#parts.memoryOf(hello.moveUid), crash };
-    if (offer.pool.openTree) this.#tree = this.#treeServing(offer, hello);
+    if (hello.purpose === 'measure') await this.#refuseUnlessMeasured(peer);
+    else this.#offer(await authorize(hello, peer), hello, crash);
     this.#log('info', `serving ${hello.purpose} to node ${peer.node}`);
     this.#wire.send(controlFrame(FRAME.WELCOME, req, { protocol: 1 }));
+  }
+
+  async #refuseUnlessMeasured(peer: Peer): Promise<void> {
+    const { authorizeMeasuring } = this.#parts.options;
+    if (!authorizeMeasuring) throw new FlockError('Forbidden', 'the wire to this node is not measured');
+    await authorizeMeasuring(peer);
+  }
+
+  /** One after the other: what a peer does not take is not kept for it. */
+  async #measured(req: number): Promise<void> {
+    if (this.hello?.purpose !== 'measure') throw new FlockError('Forbidden', 'this connection is not for measuring');
+    const frame = frameOf(FRAME.MEASURE, req, noise());
+    await new Promise<void>((resolve) => this.#wire.send(frame, resolve));
+  }
+
+  #offer(offer: Offer, hello: Hello, crash: SourceOptions['crash']): void {
+    this.#served = { offer, hello, memory: this.#parts.memoryOf(hello.moveUid), crash };
+    if (offer.pool.openTree) this.#tree = this.#treeServing(offer, hello);
   }
 
   #treeServing(offer: Offer, hello: Hello): TreeServing {

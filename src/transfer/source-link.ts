@@ -37,16 +37,18 @@ interface Waiting {
   reject: (error: unknown) => void;
 }
 
+export type DialOptions = Pick<PullOptions, 'source' | 'localAddress' | 'identity' | 'hello' | 'limit' | 'signal' | 'clock'>;
+
 export class SourceLink implements FrameSink {
   /** Who takes the answers to requests for blocks now. */
   blocks: FrameSink | null = null;
-  readonly #options: PullOptions;
+  readonly #options: DialOptions;
   readonly #socket: TLSSocket;
   readonly #wire: Wire;
   readonly #waiting = new Map<number, Waiting>();
   #requests = 0;
 
-  private constructor(options: PullOptions) {
+  private constructor(options: DialOptions) {
     this.#options = options;
     const { source, localAddress, identity, clock } = options;
     let wire: Wire | undefined;
@@ -68,7 +70,7 @@ export class SourceLink implements FrameSink {
   }
 
   /** Connects, shows this node's certificate, checks the source's, and is authorised. Throws Unavailable, Unauthorized, what the source refuses with. */
-  static async dial(options: PullOptions): Promise<SourceLink> {
+  static async dial(options: DialOptions): Promise<SourceLink> {
     const link = new SourceLink(options);
     const stop = (): void => link.end(options.signal.reason);
     options.signal.addEventListener('abort', stop, { once: true });
@@ -139,8 +141,8 @@ export class SourceLink implements FrameSink {
     return (await this.#say(FRAME.DIRTY, {}, DirtyMessage)).bytes;
   }
 
-  /** A request about a tree, with its answer of the same type. */
-  ofTree(type: FrameType, payload: Buffer): Promise<Buffer> {
+  /** Any other request, with its answer of the same type. */
+  ask(type: FrameType, payload: Buffer): Promise<Buffer> {
     return this.#ask(type, payload);
   }
 

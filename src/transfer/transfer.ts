@@ -11,7 +11,8 @@ import type { Restraint } from './restraint.ts';
 /** The first frame of a connection: for what the target comes. */
 export interface Hello {
   protocol: 1;
-  purpose: 'round' | 'scrub';
+  /** `measure`: for nothing but how fast bytes come; what follows is not looked at then. */
+  purpose: 'round' | 'scrub' | 'measure';
   move: string;
   moveUid: string;
   volumeUid: string;
@@ -55,6 +56,8 @@ export interface SourceOptions {
   listen: { host: string; port: number };
   identity: () => NodeIdentity;
   authorize: Authorize;
+  /** Whether this peer may measure the wire now; throws Forbidden. Without it nobody may. */
+  authorizeMeasuring?: (peer: Peer) => Promise<void>;
   clock: Clock;
   log: Log;
   crash: CrashPoint;
