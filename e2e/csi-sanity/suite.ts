@@ -46,6 +46,9 @@ export interface Sanity {
   /** A pool's configuration besides name and path. */
   configuration: object;
   accessType: 'mount' | 'block';
+  /** Of volumes that are mounted, and how large all are, MiB. */
+  filesystem: 'xfs' | 'ext4';
+  size: number;
   /** Specs of what that pool cannot do, though the driver can: they are not run. */
   impossible?: RegExp;
   /** Path of csi-sanity. */
@@ -54,7 +57,7 @@ export interface Sanity {
 
 async function runSuite(
   t: TestContext,
-  { configuration, accessType, impossible, program }: Sanity,
+  { configuration, accessType, filesystem, size, impossible, program }: Sanity,
 ): Promise<{ suite: Suite; engine: Engine }> {
   const folder = await temporaryFolder(t);
   const at = (name: string): string => join(folder, name);
@@ -69,8 +72,7 @@ async function runSuite(
   const controller = { socket: at('controller.sock'), client: engine.client, clock: systemClock, random: Math.random };
   const endpoint = await serveController({ ...controller, log: keptLog(), version: '0' });
   afterwards(t, () => endpoint.close());
-  // XFS is grown while mounted without a capability that root may lack in a container.
-  await writeFile(at('parameters'), 'pool: local\ncsi.storage.k8s.io/fstype: xfs\n');
+  await writeFile(at('parameters'), `pool: local\ncsi.storage.k8s.io/fstype: ${filesystem}\n`);
   const words = [
     `--csi.endpoint=unix://${at('node.sock')}`,
     `--csi.controllerendpoint=unix://${at('controller.sock')}`,
@@ -78,8 +80,8 @@ async function runSuite(
     `--csi.stagingdir=${at('staging')}`,
     `--csi.testvolumeparameters=${at('parameters')}`,
     `--csi.testvolumeaccesstype=${accessType}`,
-    `--csi.testvolumesize=${320 * MEBI}`,
-    `--csi.testvolumeexpandsize=${400 * MEBI}`,
+    `--csi.testvolumesize=${size * MEBI}`,
+    `--csi.testvolumeexpandsize=${(size + 80) * MEBI}`,
     `--ginkgo.json-report=${at('report.json')}`,
     '--ginkgo.no-color',
     ...(impossible ? [`--ginkgo.skip=${impossible.source}`] : []),

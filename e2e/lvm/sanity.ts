@@ -22,4 +22,11 @@ const CONFIGURATIONS: { [kind: string]: object } = {
 
 for (const kind of kinds)
   for (const accessType of ['mount', 'block'] as const)
-    csiSanity({ pool: `a pool of ${kind} volumes`, configuration: CONFIGURATIONS[kind] ?? {}, accessType, program });
+    csiSanity({
+      pool: `a pool of ${kind} volumes`,
+      configuration: CONFIGURATIONS[kind] ?? {},
+      accessType,
+      filesystem: 'ext4',
+      size: 32,
+      program,
+    });
