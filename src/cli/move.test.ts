@@ -7,6 +7,7 @@ import type { Stored } from '../model/meta.ts';
 import { Moves, type Move, type MoveStatus } from '../model/move.ts';
 import { StorageNodes, type StorageNode } from '../model/storage-node.ts';
 import { objectName } from '../model/names.ts';
+import { Volumes } from '../model/volume.ts';
 import { flockctl, putMove, putNode, putVolume, records, start, whenWritten, type Invocation } from '../testing/cli.ts';
 
 const GIB = 2 ** 30;
@@ -259,6 +260,41 @@ test('a cancel that is refused because of the commit says how to move back', asy
   await putMove(client, 'db-new', { volume: 'db', target: 'node-2' }, { phase: 'Retaining', source: { node: 'node-1', copy: 'c1' } });
   assert.match((await flockctl(['move', 'cancel', 'db-new'], { client })).err, /to bring it back, move it: flockctl move db --to node-1/u);
 });
+
+const RETAINING = { phase: 'Retaining', source: { node: 'node-1', copy: 'c0' } } as const;
+
+for (const [what, state, says] of [
+  ['that was compared', 'Passed', /the old copy of volume db on node node-1 \(2\.00 GiB\) is let go now/u],
+  ['that is being compared', 'Running', /is let go once it was compared with the new one/u],
+] as const)
+  test(`release ends the keeping of an old copy ${what}, in the move's own record`, async () => {
+    const client = await cluster();
+    const copies = { c0: { node: 'node-1', pool: 'local', role: 'stale', size: String(2n ** 31n) } } as const;
+    await client.patch(Volumes, 'db', { status: { copies } }, { subresource: 'status' });
+    await putMove(client, 'db-new', { volume: 'db', target: 'node-2' }, { ...RETAINING, incoming: { scrub: { state } } });
+    const ran = await flockctl(['move', 'release', 'db'], { client });
+    assert.equal(ran.code, 0, ran.err);
+    assert.match(ran.out, says);
+    assert.equal((await client.get(Moves, 'db-new')).spec.retainSource, '0s');
+    assert.equal((await client.get(Volumes, 'db')).spec.retainSource, undefined);
+  });
+
+for (const [what, status, says] of [
+  ['keeps nothing', { phase: 'Syncing' }, /keeps no old copy \(Syncing\)/u],
+  [
+    'found that the copies differ',
+    { ...RETAINING, incoming: { scrub: { state: 'Failed', message: 'they differ' } } },
+    /is not let go: its comparison with the new one failed \(they differ\)/u,
+  ],
+] as const)
+  test(`release is refused when the move ${what}`, async () => {
+    const client = await cluster();
+    await putMove(client, 'db-new', { volume: 'db', target: 'node-2' }, status);
+    const ran = await flockctl(['move', 'release', 'db-new'], { client });
+    assert.equal(ran.code, 4);
+    assert.match(ran.err, says);
+    assert.equal((await client.get(Moves, 'db-new')).spec.retainSource, undefined);
+  });
 
 test('limit changes what a running move may use', async () => {
   const client = await cluster();

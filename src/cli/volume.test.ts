@@ -9,7 +9,7 @@ import { systemClock } from '../model/clock.ts';
 import type { Stored } from '../model/meta.ts';
 import { Snapshots } from '../model/snapshot.ts';
 import { Volumes, VOLUME_FINALIZER, type Volume, type VolumeStatus } from '../model/volume.ts';
-import { flockctl, pool, putNode, putVolume, records, start, whenWritten } from '../testing/cli.ts';
+import { flockctl, pool, putMove, putNode, putVolume, records, start, whenWritten } from '../testing/cli.ts';
 import { keptLog } from '../testing/kept-log.ts';
 
 async function cluster(): Promise<Client> {
@@ -226,6 +226,24 @@ for (const [what, size, written, shown] of [
     assert.equal((await client.get(Volumes, 'copy')).spec.size, written);
     assert.match((await flockctl(['volume', 'list'], { client })).out, new RegExp(`^copy +${shown} `, 'mu'));
   });
+
+test('where room is short, what moves keep there is told with the way to have it sooner', async () => {
+  const client = records();
+  await putNode(client, 'node-1', { pools: { local: pool({ free: String(2n ** 30n), unit: '4096' }) } });
+  const old = { node: 'node-1', pool: 'local', role: 'stale', size: String(3n * 2n ** 30n) } as const;
+  const { metadata } = await putVolume(client, 'web', { spec: { node: 'node-2', copy: 'c2' }, status: { copies: { c1: old } } });
+  const kept = {
+    phase: 'Retaining',
+    volumeUid: metadata.uid,
+    source: { node: 'node-1', copy: 'c1' },
+    committedAt: '2026-01-01T00:00:00Z',
+  } as const;
+  await putMove(client, 'web-x', { volume: 'web', target: 'node-2' }, kept);
+  const says = /node node-1 keeps 3\.00 GiB of old copies there, which end sooner by: flockctl move release web-x/u;
+  assert.match((await flockctl(['volume', 'create', 'big', '--size', '2Gi'], { client })).err, says);
+  await putVolume(client, 'db');
+  assert.match((await flockctl(['volume', 'grow', 'db', '9Gi'], { client })).err, says);
+});
 
 test('delete waits until the volume is gone', async () => {
   const client = await cluster();

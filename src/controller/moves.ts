@@ -1,5 +1,6 @@
 // Carries Moves from phase to phase: observe, decide (decide/moves.ts), write. Every write of a phase is a compare-and-swap against what
 // was observed, so that a controller which lost its lead takes no step. The commit is the one swap of the Volume that docs/moves.md names.
+import { keptCopies } from '../decide/kept.ts';
 import { nextMoveStep, type MoveSeen, type MoveStep } from '../decide/moves.ts';
 import { hasEnded, isCopying, isNew, isUnfinished, phaseOf, saysSame, withSince, type Why } from '../decide/observed.ts';
 import { lessPromised } from '../decide/placement.ts';
@@ -83,6 +84,7 @@ export class MoveController {
         to: copying.filter((other) => other.spec.target === move.spec.target).length,
         all: copying.length,
       },
+      kept: keptCopies(known.volumes(), known.moves()),
       caps,
       now: clock.now(),
       restedMs: this.#restedMs(move),

@@ -1,4 +1,5 @@
 // Carries Volumes: adopts, places, orders the first copy, tells their state, lets them go. Observe, decide (decide/volumes.ts), write.
+import { keptCopies } from '../decide/kept.ts';
 import { conditionSince, isNew, isUnfinished, withSince } from '../decide/observed.ts';
 import { lessPromised } from '../decide/placement.ts';
 import { sourceSnapshot, TAKEN_FOR } from '../decide/snapshots.ts';
@@ -45,6 +46,7 @@ export class VolumeController {
     const step = nextVolumeStep({
       volume,
       nodes: lessPromised(known.nodes(), this.#volumes(name)),
+      kept: keptCopies(known.volumes(), known.moves()),
       moves: known.moves().filter((move) => move.spec.volume === name && isUnfinished(move)).length,
       source: await this.#source(volume),
     });

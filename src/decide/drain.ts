@@ -4,6 +4,7 @@ import type { Stored } from '../model/meta.ts';
 import type { Move } from '../model/move.ts';
 import type { Drain, StorageNode } from '../model/storage-node.ts';
 import type { Volume } from '../model/volume.ts';
+import { keptCopies } from './kept.ts';
 import { hasEnded, isDeleting, isUnfinished, phaseOf, servedCopy, type Why } from './observed.ts';
 import { lessPromised, needToMove, place } from './placement.ts';
 
@@ -66,7 +67,8 @@ function judge(seen: DrainSeen, volume: Stored<Volume>): Left | Extract<DrainSte
 
 function elsewhere({ node, nodes, volumes, moves }: DrainSeen, volume: Stored<Volume>): { node: string } | Why {
   const others = nodes.filter(({ metadata }) => metadata.name !== node.metadata.name);
-  return place(lessPromised(others, volumes, moves), (target) => needToMove(volume, target));
+  const kept = keptCopies(volumes, moves);
+  return place(lessPromised(others, volumes, moves), (target) => needToMove(volume, target, kept));
 }
 
 const waysOf = (move: Stored<Move>): string => {

@@ -50,7 +50,10 @@ test('a volume in use, with snapshots, that moves', () => {
   const told = explainVolume(volume, records({ moves: [aMove('Syncing')], snapshots: [snapshot] }));
   assert.match(of(told, 'Is')[1] ?? '', /mounted at \/srv\/db$/u);
   assert.deepEqual(of(told, 'Waits for'), ['move db-move: Syncing: the target copies, round by round, while the application goes on']);
-  assert.deepEqual(of(told, 'Keeps'), ['copy b2 on node node-2 is being filled by a move', 'snapshot monday on node node-1, Ready']);
+  assert.deepEqual(of(told, 'Keeps'), [
+    'copy b2 on node node-2 (1.00 GiB) is being filled by a move',
+    'snapshot monday on node node-1, Ready',
+  ]);
   assert.deepEqual(of(told, 'If it is deleted').slice(1), [
     'only after it is unmounted from /srv/db',
     'only after its snapshots are deleted: monday',
@@ -126,6 +129,41 @@ test('a node: what it serves, and where that would go', () => {
   assert.equal(of(told, 'If it is drained')[0], 'db would go to node node-2');
   assert.match(of(told, 'If it is drained')[1] ?? '', /^web could not leave: .*room for 512 MiB/u);
   assert.deepEqual(of(told, 'If it is lost'), ['db, web wait for it: their bytes are on its disks']);
+});
+
+/** Copies as they are after a move: the old one is kept. */
+const moved = {
+  spec: { node: 'node-2', copy: 'b2', epoch: 2 },
+  copies: { [SOURCE_COPY]: anEntry({ role: 'stale' }), b2: anEntry({ node: 'node-2', epoch: 2 }) },
+};
+const retaining = aMove('Retaining', { status: { committedAt: at(0) } });
+
+test('an old copy is told with its size, its end and how to end it sooner, of its volume and of its node', () => {
+  const all = records({ volumes: [aVolume(moved)], moves: [retaining] });
+  const end = 'at least until 2026-01-02T12:00:00.000Z, or sooner by: flockctl move release db-move';
+  assert.deepEqual(of(explainVolume(aVolume(moved), all), 'Keeps'), [
+    `copy a1 on node node-1 (1.00 GiB) is superseded and kept for a while; it takes room and is never served; ${end}`,
+  ]);
+  assert.deepEqual(of(explainNode(aNode('node-1'), all), 'Keeps'), [`copy a1 of volume db in pool local, 1.00 GiB: superseded; ${end}`]);
+  assert.deepEqual(of(explainNode(aNode('node-2'), all), 'Keeps'), []);
+});
+
+test('while a volume moves, that move is its future: no room is judged that it takes itself', () => {
+  const all = records({ moves: [aMove('Syncing')], nodes: [aNode('node-1'), aNode('node-2', { pool: { free: '0' } }), aNode('node-3')] });
+  assert.deepEqual(of(explainVolume(aVolume(), all), 'If it moves'), [
+    'it is on its way to node node-2 (move db-move); it can go elsewhere once that has ended (flockctl explain move db-move)',
+  ]);
+  assert.deepEqual(of(explainNode(aNode('node-1'), all), 'If it is drained'), ['db: it is on its way to node node-2 (move db-move)']);
+});
+
+test('a move that has not begun leaves the volume where it is when it is cancelled', () => {
+  assert.deepEqual(of(explainMove(aMove('Pending'), NOW, []), 'If it is cancelled'), [
+    'the volume stays where it is; nothing was copied yet: flockctl move cancel db-move',
+  ]);
+});
+
+test('a node with one volume: that waits for it', () => {
+  assert.deepEqual(of(explainNode(aNode('node-1'), records()), 'If it is lost'), ['db waits for it: its bytes are on its disks']);
 });
 
 test('an empty node that is drained and silent', () => {

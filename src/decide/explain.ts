@@ -7,7 +7,8 @@ import { humanBytes } from '../model/quantity.ts';
 import type { Snapshot } from '../model/snapshot.ts';
 import { HELD_BACK, type StorageNode } from '../model/storage-node.ts';
 import { filesystemOf, type CopyStatus, type Volume } from '../model/volume.ts';
-import { DEFAULTS } from './moves.ts';
+import { DEFAULTS } from './defaults.ts';
+import { keptCopies, type KeptCopy } from './kept.ts';
 import { copiesOf, hasEnded, isCommitted, isDeleting, isFencing, isReady, isUnfinished, phaseOf, servedCopy } from './observed.ts';
 import { lessPromised, needToMove, place, whyNot } from './placement.ts';
 
@@ -63,11 +64,12 @@ function waitsFor({ metadata, status }: Stored<Volume>, { moves }: Records): str
   ];
 }
 
-function keeps(volume: Stored<Volume>, { snapshots }: Records): string[] {
+function keeps(volume: Stored<Volume>, { snapshots, moves }: Records): string[] {
+  const kept = keptCopies([volume], moves);
   const others = Object.entries(copiesOf(volume)).filter(([id]) => id !== volume.spec.copy);
   const held = snapshots.filter(({ spec }) => spec.volume === volume.metadata.name);
   return [
-    ...others.map(([id, copy]) => otherCopy(id, copy)),
+    ...others.map(([id, copy]) => otherCopy(id, copy) + endOf(kept.find((each) => each.copy === id))),
     ...held.map(
       ({ metadata, status }) => `snapshot ${metadata.name} on node ${status?.node ?? '(none yet)'}, ${status?.phase ?? 'Pending'}`,
     ),
@@ -83,8 +85,12 @@ const OTHERS: { [role in CopyStatus['role']]: string } = {
   stale: 'is superseded and kept for a while; it takes room and is never served',
 };
 
-const otherCopy = (id: string, { node, role, obstacle }: CopyStatus): string =>
-  `copy ${id} on node ${node} ${OTHERS[role]}${obstacle ? ` (${obstacle.message})` : ''}`;
+/** Until when a move keeps it, and how to end that. */
+const endOf = (kept: KeptCopy | undefined): string =>
+  kept === undefined ? '' : `; at least until ${new Date(kept.until).toISOString()}, or sooner by: flockctl move release ${kept.move}`;
+
+const otherCopy = (id: string, { node, role, obstacle, size }: CopyStatus): string =>
+  `copy ${id} on node ${node}${size === undefined ? '' : ` (${sizeOf(size)})`} ${OTHERS[role]}${obstacle ? ` (${obstacle.message})` : ''}`;
 
 function ifMounted(volume: Stored<Volume>, { moves, nodes }: Records): string {
   const { spec, metadata } = volume;
@@ -100,7 +106,12 @@ function ifMounted(volume: Stored<Volume>, { moves, nodes }: Records): string {
 const nodeOf = (nodes: readonly Stored<StorageNode>[], name: string): Stored<StorageNode> | null =>
   nodes.find(({ metadata }) => metadata.name === name) ?? null;
 
+const onItsWay = ({ metadata, spec }: Stored<Move>): string => `it is on its way to node ${spec.target} (move ${metadata.name})`;
+
 function ifMoved(volume: Stored<Volume>, { nodes, volumes, moves }: Records): string[] {
+  const under = moves.find((move) => move.spec.volume === volume.metadata.name && isUnfinished(move));
+  if (under) return [`${onItsWay(under)}; it can go elsewhere once that has ended (flockctl explain move ${under.metadata.name})`];
+  const kept = keptCopies(volumes, moves);
   const others = lessPromised(
     nodes.filter(({ metadata }) => metadata.name !== volume.spec.node),
     volumes,
@@ -108,7 +119,7 @@ function ifMoved(volume: Stored<Volume>, { nodes, volumes, moves }: Records): st
   );
   const judged = others.map((node) => ({
     name: node.metadata.name,
-    why: whyNot(node.metadata.name, node, needToMove(volume, node.metadata.name)),
+    why: whyNot(node.metadata.name, node, needToMove(volume, node.metadata.name, kept)),
   }));
   const can = judged.filter(({ why }) => why === null).map(({ name }) => name);
   const used = (servedCopy(volume)?.published?.length ?? 0) > 0;
@@ -201,9 +212,9 @@ function keptFor(move: Stored<Move>, now: number): string[] {
 function ifCancelled(move: Stored<Move>): string[] {
   if (hasEnded(move)) return [];
   if (isCommitted(move)) return ['it is too late: the volume is at the target. Move it back instead'];
-  return [
-    `the volume stays on node ${move.status?.source?.node ?? 'where it is'}, and what was copied is removed: flockctl move cancel ${move.metadata.name}`,
-  ];
+  const { source } = move.status ?? {};
+  const stays = source ? `stays on node ${source.node}, and what was copied is removed` : 'stays where it is; nothing was copied yet';
+  return [`the volume ${stays}: flockctl move cancel ${move.metadata.name}`];
 }
 
 // ---- a node --------------------------------------------------------------------------------------------------------------------
@@ -220,13 +231,25 @@ export function explainNode(node: Stored<StorageNode>, records: Records): Passag
         .filter((move) => !hasEnded(move) && isOf(move, name))
         .map((move) => `move ${move.metadata.name}: ${meaningOf(move)}`),
     },
+    {
+      title: 'Keeps',
+      lines: keptCopies(records.volumes, records.moves)
+        .filter((each) => each.node === name)
+        .map(keptHere),
+    },
     { title: 'If it is drained', lines: ifDrained(node, here, records) },
     {
       title: 'If it is lost',
-      lines: here.length === 0 ? ['nothing that is served is lost'] : [`${namesOf(here)} wait for it: their bytes are on its disks`],
+      lines:
+        here.length === 0
+          ? ['nothing that is served is lost']
+          : [`${namesOf(here)} ${here.length === 1 ? 'waits for it: its' : 'wait for it: their'} bytes are on its disks`],
     },
   );
 }
+
+const keptHere = (kept: KeptCopy): string =>
+  `copy ${kept.copy} of volume ${kept.volume} in pool ${kept.pool}, ${humanBytes(kept.size)}: superseded${endOf(kept)}`;
 
 const isOf = (move: Move, node: string): boolean => move.spec.target === node || move.status?.source?.node === node;
 const namesOf = (volumes: readonly Stored<Volume>[]): string => volumes.map(({ metadata }) => metadata.name).join(', ');
@@ -257,9 +280,13 @@ function ifDrained(node: Stored<StorageNode>, here: readonly Stored<Volume>[], {
   const others = nodes.filter(({ metadata }) => metadata.name !== node.metadata.name);
   const lines: string[] = [];
   let promised: Stored<Move>[] = [...moves];
+  const kept = keptCopies(volumes, moves);
   for (const volume of here) {
-    const found = place(lessPromised(others, volumes, promised), (target) => needToMove(volume, target));
     const { name } = volume.metadata;
+    const under = moves.find((move) => move.spec.volume === name && isUnfinished(move));
+    if (under) lines.push(`${name}: ${onItsWay(under)}`);
+    if (under) continue;
+    const found = place(lessPromised(others, volumes, promised), (target) => needToMove(volume, target, kept));
     lines.push('node' in found ? `${name} would go to node ${found.node}` : `${name} could not leave: ${found.message}`);
     if ('node' in found) promised = [...promised, pending(volume, found.node)];
   }

@@ -127,6 +127,17 @@ table('Pending', [
     waiting('NoSpace', 'pool local of node node-2 has room for 512 MiB, 1.00 GiB are needed; free some, or choose another node'),
   ],
   [
+    'what moves keep at a full target is told, with the way to have it sooner',
+    pending({
+      target: aNode('node-2', { pool: { free: '0' } }),
+      kept: [{ volume: 'web', copy: 'c3', node: 'node-2', pool: 'local', size: 3n << 30n, move: 'web-x', until: 0 }],
+    }),
+    waiting(
+      'NoSpace',
+      'pool local of node node-2 has room for 0 B, 1.00 GiB are needed; free some, or choose another node; node node-2 keeps 3.00 GiB of old copies there, which end sooner by: flockctl move release web-x',
+    ),
+  ],
+  [
     'it queues while the source sends another volume',
     pending({ copying: { from: 1, to: 0, all: 1 } }),
     waiting('Queued', 'node node-1 is sending 1 other volume; at most 1 at once'),
@@ -600,6 +611,16 @@ table('Retaining', [
     'the volume says for how long it is kept',
     seenIn('Retaining', kept({ state: 'Passed' }), { volume: moved(undefined, undefined, { spec: { retainSource: '1h' } }) }),
     quiet(3_600_000),
+  ],
+  [
+    'the move itself may say for how long, and is asked first',
+    seenIn('Retaining', { ...kept({ state: 'Passed' }), spec: { retainSource: '0s' } }, { volume: moved() }),
+    { step: 'release' },
+  ],
+  [
+    'however short that is, it is kept until the scrub has passed',
+    seenIn('Retaining', { ...kept({ state: 'Running' }), spec: { retainSource: '0s' } }, { volume: moved() }),
+    quiet(),
   ],
   [
     'kept long enough and scrubbed, it is let go',

@@ -6,6 +6,8 @@ import { durationMs } from '../model/names.ts';
 import { counted, humanBytes, parseQuantity } from '../model/quantity.ts';
 import type { StorageNode } from '../model/storage-node.ts';
 import type { CopyStatus, Volume } from '../model/volume.ts';
+import { DEFAULTS } from './defaults.ts';
+import { retainMs, type KeptCopy } from './kept.ts';
 import {
   AFTER_MOVE,
   asksToCancel,
@@ -34,6 +36,8 @@ export interface MoveSeen {
   earlier: string | null;
   /** Moves that copy now, from the source, to the target, in all; without this one. */
   copying: { from: number; to: number; all: number };
+  /** Old copies that moves keep. */
+  kept: readonly KeptCopy[];
   caps: Caps;
   now: number;
   /** For how long this controller has seen the last complete round as it is, by its own clock: nodes' clocks differ. */
@@ -51,7 +55,6 @@ export interface Caps {
 }
 
 export const DEFAULT_CAPS: Caps = { perNode: 1, all: 16, maxRounds: 8, maxAttempts: 3, idleRoundMs: 10_000, fencedMs: 600_000 };
-export const DEFAULTS = { allowedPause: '2s', retainSource: '24h', stallPolicy: 'Wait' } as const;
 
 export type MoveStep =
   | { step: 'wait'; why: Why | null; againMs?: number }
@@ -139,7 +142,7 @@ function pendingOn(seen: MoveSeen, volume: Stored<Volume>): MoveStep | null {
   if (seen.earlier) return wait({ reason: 'Queued', message: `move ${seen.earlier} of the same volume comes first` });
   const from = volume.spec.node ?? '';
   const refusal =
-    whyNotReachable('Source', from, seen.source) ?? whyNot(move.spec.target, seen.target, needToMove(volume, move.spec.target));
+    whyNotReachable('Source', from, seen.source) ?? whyNot(move.spec.target, seen.target, needToMove(volume, move.spec.target, seen.kept));
   if (refusal) return wait(refusal);
   if (copying.from >= caps.perNode)
     return wait({
@@ -414,20 +417,20 @@ function retaining(seen: MoveSeen): MoveStep {
   // Gone, or a later move filled it anew: then its label has a later epoch.
   if (!volume || !kept || (kept.epoch ?? 0) > epoch) return { step: 'end', phase: 'Done', why: null };
   if (isDeleting(volume) || release) return wait(whyKept(seen, kept));
-  return keeping(seen, durationMs(volume.spec.retainSource ?? DEFAULTS.retainSource));
+  return keeping(seen, retainMs(seen.move, volume));
 }
 
 const whyKept = (seen: MoveSeen, kept: CopyStatus): Why | null => unreachableSource(seen) ?? said(kept.obstacle);
 
 /** The superseded copy is let go when its time is over and the scrub found nothing. */
-function keeping(seen: MoveSeen, retainMs: number): MoveStep {
+function keeping(seen: MoveSeen, keptMs: number): MoveStep {
   const scrub = incomingOf(seen).scrub;
   // A person looked at both and deletes the move: the target is accepted.
   if (scrub?.state === 'Failed')
     return isDeleting(seen.move)
       ? { step: 'release' }
       : wait({ reason: 'ScrubFailed', message: scrub.message ?? 'the moved volume could not be verified; the source is kept' });
-  const left = Date.parse(statusOf(seen).committedAt ?? '') + retainMs - seen.now;
+  const left = Date.parse(statusOf(seen).committedAt ?? '') + keptMs - seen.now;
   if (left > 0) return wait(null, left);
   return isJudged(seen) ? { step: 'release' } : wait(obstacleOf(seen));
 }

@@ -4,6 +4,7 @@ import type { Move } from '../model/move.ts';
 import { humanBytes, parseSize } from '../model/quantity.ts';
 import type { PoolStatus, StorageNode } from '../model/storage-node.ts';
 import { filesystemOf, type Filesystem, type Volume } from '../model/volume.ts';
+import { keptIn, type KeptCopy } from './kept.ts';
 import { copiesOf, isDeleting, isReady, phaseOf, servedCopy, type Why } from './observed.ts';
 
 export interface Need {
@@ -12,6 +13,8 @@ export interface Need {
   size: bigint;
   /** null: raw block. */
   filesystem: Filesystem | null;
+  /** Old copies that moves keep: what may be let go where room is short. */
+  kept?: readonly KeptCopy[];
 }
 
 /** Why a node cannot take it. Said of one node or of several that are refused for the same cause. */
@@ -20,6 +23,8 @@ interface Refusal {
   says: (who: string) => string;
   /** What of the cause differs from node to node, bytes: the largest is told. */
   room?: bigint;
+  /** What else helps at this very node. */
+  hint?: string | null;
 }
 
 const refusal = (reason: string, says: (who: string) => string): Refusal => ({ reason, says });
@@ -29,8 +34,10 @@ export function whyNot(name: string, node: StorageNode | null, need: Need): Why 
   const found = node
     ? refusalOf(node, need)
     : refusal('UnknownNode', () => `there is no node "${name}"; flockctl node list shows the nodes`);
-  return found && { reason: found.reason, message: found.says(`node ${name}`) };
+  return found && { reason: found.reason, message: withHints(found.says(`node ${name}`), [found]) };
 }
+
+const withHints = (says: string, refusals: readonly Refusal[]): string => [says, ...refusals.flatMap(({ hint }) => hint ?? [])].join('; ');
 
 function refusalOf(node: StorageNode, need: Need): Refusal | null {
   if (isDeleting(node)) return refusal('NodeRemoved', (who) => `${who} is being removed; choose another node`);
@@ -49,7 +56,7 @@ function refusalOfPool(node: StorageNode, need: Need): Refusal | null {
   if (!pool.healthy) return refusal('PoolUnhealthy', (who) => `pool ${need.pool} of ${who}: ${unusable}`);
   const blocks = refusalOfBlocks(pool, need);
   if (blocks) return blocks;
-  return fits(pool, need.size) ? null : withoutRoom(BigInt(pool.free ?? 0), need);
+  return fits(pool, need.size) ? null : withoutRoom(node.metadata.name, BigInt(pool.free ?? 0), need);
 }
 
 function refusalOfBlocks({ type }: PoolStatus, { pool, filesystem }: Need): Refusal | null {
@@ -66,9 +73,10 @@ const ownFilesystem = (node: StorageNode, { pool, filesystem }: Need): Filesyste
 
 const fits = ({ free }: PoolStatus, size: bigint): boolean => free === undefined || BigInt(free) >= size;
 
-const withoutRoom = (room: bigint, { pool, size }: Need): Refusal => ({
+const withoutRoom = (name: string, room: bigint, { pool, size, kept = [] }: Need): Refusal => ({
   reason: 'NoSpace',
   room,
+  hint: keptIn(kept, name, pool),
   says: (who) =>
     `pool ${pool} of ${who} has room for ${humanBytes(room)}, ${humanBytes(size)} are needed; free some, or choose another node`,
 });
@@ -87,12 +95,13 @@ export function reusableCopy(volume: Volume, target: string): string | null {
 }
 
 /** What a move of the volume to that node needs there. */
-export function needToMove(volume: Volume, target: string): Need {
+export function needToMove(volume: Volume, target: string, kept: readonly KeptCopy[] = []): Need {
   const size = BigInt(servedCopy(volume)?.size ?? parseSize(volume.status?.capacity ?? volume.spec.size));
   return {
     pool: volume.spec.pool ?? '',
     size: reusableCopy(volume, target) === null ? size : 0n,
     filesystem: filesystemOf(volume.spec),
+    kept,
   };
 }
 
@@ -138,10 +147,16 @@ const MOST_NODES = 8;
 function allOf(refusals: readonly { name: string; refusal: Refusal }[]): string {
   const sorted = refusals.toSorted((one, other) => byName(one.name, other.name));
   const causes = [...Map.groupBy(sorted, ({ refusal: { reason, room, says } }) => (room === undefined ? says('') : reason)).values()];
-  const told = causes.slice(0, MOST_CAUSES).map((group) => widest(group).says(namesOf(group.map(({ name }) => name))));
+  const told = causes.slice(0, MOST_CAUSES).map(toldOf);
   const untold = causes.slice(MOST_CAUSES).flat().length;
   return [...told, ...(untold > 0 ? [`and ${untold} more, for other causes`] : [])].join('; ');
 }
+
+const toldOf = (group: readonly { name: string; refusal: Refusal }[]): string =>
+  withHints(
+    widest(group).says(namesOf(group.map(({ name }) => name))),
+    group.slice(0, MOST_CAUSES).map((each) => each.refusal),
+  );
 
 const widest = (group: readonly { refusal: Refusal }[]): Refusal =>
   group.map((each) => each.refusal).reduce((best, each) => ((each.room ?? 0n) > (best.room ?? 0n) ? each : best));

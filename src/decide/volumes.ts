@@ -6,6 +6,7 @@ import type { StorageNode } from '../model/storage-node.ts';
 import { filesystemOf, REFUSED_BY, VOLUME_FINALIZER, type CopyStatus, type Volume, type VolumeStatus } from '../model/volume.ts';
 import { whyTooSmall } from './filesystem-size.ts';
 import { copiesOf, copyIdFrom, isDeleting, isPublished, isReady, said, saysSame, servedCopy, type Why, whyRestored } from './observed.ts';
+import type { KeptCopy } from './kept.ts';
 import { isTakenFor, placeOfSource, sourceSnapshot } from './snapshots.ts';
 import { holdsDirectories, place, usualPool, whyNot, type Need } from './placement.ts';
 
@@ -13,6 +14,8 @@ export interface VolumeSeen {
   volume: Stored<Volume>;
   /** With what was promised already taken off their room. */
   nodes: readonly Stored<StorageNode>[];
+  /** Old copies that moves keep. */
+  kept?: readonly KeptCopy[];
   /** Unfinished moves of it. */
   moves: number;
   /** The Snapshot that it begins with; null: there is none, or none yet. */
@@ -81,7 +84,7 @@ function whereAsked({ volume, nodes }: VolumeSeen): { pool: string; node: string
 
 function placingAt(seen: VolumeSeen, { pool, node }: { pool: string; node: string | undefined }): VolumeStep {
   const { volume } = seen;
-  const need = needOf(volume, pool);
+  const need = { ...needOf(volume, pool), kept: seen.kept ?? [] };
   const small = holdsDirectories(seen.nodes, pool) ? null : tooSmall(volume, need);
   if (small) return tell(volume, { phase: 'Pending', obstacle: small });
   return afterWithdrawal(volume) ?? chosen(seen, need, node);

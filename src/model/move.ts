@@ -30,6 +30,13 @@ export const MoveSpec = Type.Object({
   target: Type.String({ pattern: NAME_PATTERN, maxLength: 253, description: 'Node to move to.' }),
   reason: Type.Optional(Type.String({ maxLength: 256 })),
   allowedPause: Type.Optional(Type.String({ pattern: DURATION_PATTERN, maxLength: 40, description: "Overrides the volume's." })),
+  retainSource: Type.Optional(
+    Type.String({
+      pattern: DURATION_PATTERN,
+      maxLength: 40,
+      description: "Overrides the volume's, also while the old copy is kept: 0s lets it go once it was compared with the new one.",
+    }),
+  ),
   bandwidth: Type.Optional(
     Type.String({ pattern: QUANTITY_PATTERN, maxLength: 40, description: 'Bytes a second; may be changed while the move runs.' }),
   ),

@@ -125,6 +125,7 @@ export const moveSeen = (move: Stored<Move>, change: Partial<MoveSeen> = {}): Mo
   target: aNode('node-2'),
   earlier: null,
   copying: { from: 0, to: 0, all: 0 },
+  kept: [],
   caps: DEFAULT_CAPS,
   now: NOW,
   restedMs: 0,

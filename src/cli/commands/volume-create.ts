@@ -4,9 +4,11 @@ import { isReason, FlockError, Invalid } from '../../model/errors.ts';
 import type { Client } from '../../api/client.ts';
 import { listAll } from '../../api/list-all.ts';
 import { checkFilesystemSize } from '../../decide/filesystem-size.ts';
+import { keptCopies, type KeptCopy } from '../../decide/kept.ts';
 import { holdsDirectories, place, usualPool, whyNot, type Need } from '../../decide/placement.ts';
 import type { Why } from '../../decide/observed.ts';
 import { GROUP_VERSION, type Stored } from '../../model/meta.ts';
+import { Moves } from '../../model/move.ts';
 import { parseSize } from '../../model/quantity.ts';
 import { StorageNodes, type StorageNode } from '../../model/storage-node.ts';
 import { FILESYSTEMS, filesystemOf, Volumes, type Filesystem, type Volume } from '../../model/volume.ts';
@@ -59,7 +61,7 @@ async function create(context: Context, name: string, options: Options): Promise
   refuseUnknown(nodes, options);
   const pool = options.pool ?? usualPool(nodes);
   refuseUnfit(nodes, pool, options);
-  if (options.wait) refuseWithoutRoom(nodes, pool, options);
+  if (options.wait) refuseWithoutRoom(nodes, pool, { options, kept: await keptNow(client) });
   const volume = await createRecord(client, volumeOf(name, options));
   if (!options.wait) return line(context.out, `volume ${name} created; flockctl volume show ${name} tells when it may be used`);
   const ready = await waitUntilMade(context, client, volume);
@@ -87,14 +89,22 @@ function refuseUnfit(nodes: readonly Stored<StorageNode>[], pool: string | Why, 
   throw new Invalid(`volumes of pool ${pool} are directories of the pool's own filesystem: leave --filesystem out, or name another --pool`);
 }
 
-function refuseWithoutRoom(nodes: readonly Stored<StorageNode>[], pool: string | Why, options: Options): void {
-  const why = typeof pool === 'string' ? whyNowhere(nodes, options, pool) : pool;
+const keptNow = async (client: Client): Promise<KeptCopy[]> =>
+  keptCopies((await listAll(client, Volumes)).items, (await listAll(client, Moves)).items);
+
+interface Asked {
+  options: Options;
+  kept: readonly KeptCopy[];
+}
+
+function refuseWithoutRoom(nodes: readonly Stored<StorageNode>[], pool: string | Why, asked: Asked): void {
+  const why = typeof pool === 'string' ? whyNowhere(nodes, asked, pool) : pool;
   if (why !== null)
     refuse('NoSpace', `${why.message}; nothing was made (--no-wait writes the record, and the volume is made when it can be)`);
 }
 
-function whyNowhere(nodes: readonly Stored<StorageNode>[], options: Options, pool: string): { message: string } | null {
-  const need: Need = { pool, size: parseSize(options.size), filesystem: contentOf(options) };
+function whyNowhere(nodes: readonly Stored<StorageNode>[], { options, kept }: Asked, pool: string): { message: string } | null {
+  const need: Need = { pool, size: parseSize(options.size), filesystem: contentOf(options), kept };
   if (options.node !== undefined) return whyNot(options.node, nodes.find((one) => one.metadata.name === options.node) ?? null, need);
   const found = place(nodes, need);
   return 'node' in found ? null : found;

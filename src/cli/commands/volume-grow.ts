@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import type { Client } from '../../api/client.ts';
 import { listAll } from '../../api/list-all.ts';
 import { whyNotGrow } from '../../decide/growth.ts';
+import { keptCopies } from '../../decide/kept.ts';
 import { isUnfinished, servedCopy } from '../../decide/observed.ts';
 import { FlockError, ifFound, Invalid, readReason } from '../../model/errors.ts';
 import type { Obstacle, Stored } from '../../model/meta.ts';
@@ -65,7 +66,8 @@ async function refuseWithoutRoom(client: Client, volume: Stored<Volume>, wanted:
   const name = move?.spec.target ?? volume.spec.node;
   if (name === undefined) return;
   const record = await ifFound(client.get(StorageNodes, name));
-  const why = whyNotGrow(volume, wanted, { name, record });
+  const kept = keptCopies((await listAll(client, Volumes)).items, moves);
+  const why = whyNotGrow(volume, wanted, { name, record, kept });
   if (why) throw new FlockError('NoSpace', why.message);
 }
 
