@@ -43,16 +43,10 @@ export async function contentOf(
 
 function ofSnapshot(name: string, snapshot: Snapshot | null): Content {
   if (!snapshot) throw new Refused(status.NOT_FOUND, `there is no snapshot ${name}`);
-  const { phase, size, node = '', pool = '', volumeMode = 'Filesystem', filesystem, obstacle } = snapshot.status ?? {};
+  const { phase, size, node = '', pool = '', obstacle, ...held } = snapshot.status ?? {};
   if (phase !== 'Ready' || size === undefined)
     throw new Refused(status.UNAVAILABLE, `snapshot ${name} is not ready: ${obstacle?.message ?? 'wait a moment'}`);
-  return {
-    source: { snapshot: name },
-    size: BigInt(size),
-    node,
-    pool,
-    kind: kindOf({ volumeMode, ...(filesystem ? { filesystem } : {}) }),
-  };
+  return { source: { snapshot: name }, size: BigInt(size), node, pool, kind: kindOf(held) };
 }
 
 function ofVolume(volume: Volume): Content {

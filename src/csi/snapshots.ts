@@ -135,8 +135,11 @@ const isTold = (snapshot: Stored<Snapshot>): boolean =>
 /** Null: it is waited for. A refusal: it never will be, as things are. */
 function takenOf({ name, uid }: { name: string; uid: string }, seen: Stored<Snapshot> | null): Stored<Snapshot> | Refused | null {
   if (seen?.metadata.uid !== uid || isDeleting(seen)) throw new Refused(status.ABORTED, `snapshot ${name} was deleted while it was taken`);
-  const { phase, obstacle } = seen.status ?? {};
-  if (phase === 'Ready') return seen;
+  return seen.status?.phase === 'Ready' ? seen : whyNever(seen);
+}
+
+function whyNever({ metadata: { name }, status: known = {} }: Stored<Snapshot>): Refused | null {
+  const { phase, obstacle } = known;
   if (phase === 'Failed') throw new Refused(status.DATA_LOSS, `snapshot ${name} was lost: ${obstacle?.message ?? 'its copy is gone'}`);
   const code = REFUSALS[obstacle?.reason ?? ''];
   return code === undefined || !obstacle ? null : new Refused(code, obstacle.message);
