@@ -52,7 +52,7 @@ export function pod(name: string, options: PodOptions = {}): object {
   return { apiVersion: 'v1', kind: 'Pod', metadata: { name, labels: options.labels ?? {} }, spec: podSpec(name, options) };
 }
 
-export function podSpec(name: string, { claims = [name], block = false, node, script = 'true' }: PodOptions = {}): object {
+function podSpec(name: string, { claims = [name], block = false, node, script = 'true' }: PodOptions = {}): object {
   const names = claims.map((each, index) => ({ claim: each, name: index === 0 ? 'data' : `data${index}` }));
   const places = block
     ? { volumeDevices: names.map((each) => ({ name: each.name, devicePath: `/dev/${each.name}` })) }
