@@ -63,29 +63,30 @@ async function smallFiles(cluster: Cluster, { files }: Wanted, samples: Samples)
   const from = await cluster.volume('small', 8n << 30n);
   say(`making ${files} files of up to ${SMALL} bytes`);
   plant(from, files);
-  await run('sync', ['--file-system', from]);
   const reference = join(placesOf(cluster.layout, 'node-2').pools.directory.folder, 'reference');
+  await compared(cluster, samples, { of: 'small files', from, reference, target: 'node-2' });
+  await cluster.scrubbed('small-1');
+  const to = await cluster.mount('small');
+  say(`changing ${change(to, files)} of them`);
+  await compared(cluster, samples, { of: 'some of them changed', from: to, reference, target: 'node-1' });
+  await run('rm', ['-rf', reference], { timeout: 600_000 });
+  await cluster.delete('small');
+}
+
+/** What rsync does with the tree as it is mounted now, and then a move. */
+async function compared(
+  cluster: Cluster,
+  samples: Samples,
+  { of, from, reference, target }: { of: string; from: string; reference: string; target: string },
+): Promise<void> {
+  await run('sync', ['--file-system', from], { timeout: 600_000 });
   const theirs = await rsync(from, reference);
   say(`rsync -a: ${theirs.toFixed(1)} s`);
   await cluster.unmount('small');
-  const there = await cluster.move('small', 'node-2');
-  say(`moved: ${there.seconds.toFixed(1)} s until it is committed, ${there.bytesSent} bytes`);
-  add(samples, 'small files', { rsync: theirs, move: there.seconds, 'over rsync': theirs / there.seconds, bytes: there.bytesSent });
-  tell(samples, 'small files', there.resident);
-  await cluster.scrubbed('small-1');
-
-  const to = await cluster.mount('small');
-  const changed = change(to, files);
-  await run('sync', ['--file-system', to]);
-  const again = await rsync(to, reference);
-  say(`rsync -a of ${changed} changed files: ${again.toFixed(1)} s`);
-  await cluster.unmount('small');
-  const back = await cluster.move('small', 'node-1');
-  say(`moved back: ${back.seconds.toFixed(1)} s, ${back.bytesSent} bytes`);
-  add(samples, 'some of them changed', { rsync: again, move: back.seconds, 'over rsync': again / back.seconds, bytes: back.bytesSent });
-  tell(samples, 'some of them changed', back.resident);
-  await run('rm', ['-rf', reference], { timeout: 600_000 });
-  await cluster.delete('small');
+  const { seconds, bytesSent, resident } = await cluster.move('small', target);
+  say(`moved: ${seconds.toFixed(1)} s until it is committed, ${bytesSent} bytes`);
+  add(samples, of, { rsync: theirs, move: seconds, 'over rsync': theirs / seconds, bytes: bytesSent });
+  for (const [node, bytes] of Object.entries(resident)) add(samples, of, { [`resident ${node}, MiB`]: bytes / MIB });
 }
 
 async function hugeFile(cluster: Cluster, { huge }: Wanted, samples: Samples): Promise<void> {
@@ -120,9 +121,6 @@ async function rsync(from: string, to: string): Promise<number> {
   await run('sync', ['--file-system', to], { timeout: 600_000 });
   return (performance.now() - began) / 1000;
 }
-
-const tell = (samples: Samples, of: string, resident: { [node: string]: number }): void =>
-  add(samples, of, Object.fromEntries(Object.entries(resident).map(([node, bytes]) => [`resident ${node}, MiB`, bytes / MIB])));
 
 /** The same in every run. */
 function plant(root: string, files: number): void {

@@ -1,12 +1,13 @@
 // Files of every kind in a directory that moves: planted once, and at every place where the volume is served next compared by a walker that
 // the moves have not, and changed, so that there is something for the next one. Knows no volumes.
-import { execFileSync } from 'node:child_process';
 import {
   appendFileSync,
   chmodSync,
   chownSync,
+  closeSync,
   linkSync,
   mkdirSync,
+  openSync,
   renameSync,
   rmSync,
   symlinkSync,
@@ -15,6 +16,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
+import { FORMATS, makeNodeAt } from '../../src/host/tree-calls.ts';
 import type { Chance } from '../../src/simulation/chance.ts';
 import { toldTree } from '../../src/testing/trees.ts';
 
@@ -53,7 +55,9 @@ export class Planted {
     truncateSync(at('sparse'), 5 << 20);
     linkSync(at('deep/er/large'), at('second name'));
     symlinkSync('/etc/passwd', at('deep/link'));
-    execFileSync('mkfifo', [at('deep/fifo')]);
+    const deep = openSync(at('deep'), 'r');
+    makeNodeAt(deep, 'fifo', { format: FORMATS.fifo, rdev: { major: 0, minor: 0 } });
+    closeSync(deep);
     chownSync(at('deep/file-1'), 999, 998);
     chmodSync(at('deep/file-1'), 0o4750);
   }
