@@ -1,4 +1,4 @@
-// The agent's Mounts on a real machine: the verbs of src/host. Without root nothing is mounted, and raw volumes are links.
+// The agent's Mounts on a real machine: the verbs of src/host. Without root nothing is mounted, and raw volumes and directories are links.
 import { beDistinct } from '../host/distinct.ts';
 import { beFormatted } from '../host/format.ts';
 import { beBound, beFlushed, beUnbound, isBound } from '../host/bound.ts';
@@ -15,7 +15,7 @@ export function hostMounts(canMount: boolean, reserved: Reserved): Mounts {
   const refused = (): never => {
     throw new FlockError(
       'Unsupported',
-      'this agent cannot mount: run it as root on a machine with loop devices, or use a raw block volume (--block)',
+      'this agent cannot mount: run it as root on a machine with loop devices, or use a volume that is handed out as a link here, a raw one (--block) or a directory (--pool directory)',
     );
   };
   return {

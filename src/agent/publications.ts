@@ -81,6 +81,11 @@ export const volumesOf = (all: ReadonlyMap<CopyName, readonly Publication[]>): s
   ...new Set([...all.values()].flatMap((list) => list.flatMap(({ volume }) => volume ?? []))),
 ];
 
+/** Paths at which something is published, by the file of an agent that does not run. */
+export async function publishedPaths(file: string): Promise<string[]> {
+  return Object.values(await read(file)).flatMap((list) => list.map(({ target }) => target));
+}
+
 async function read(file: string): Promise<Written> {
   try {
     return JSON.parse(await readFile(file, 'utf8')) as Written;

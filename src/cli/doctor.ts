@@ -19,7 +19,7 @@ import { note, ok, wrong, type Finding } from './finding.ts';
 import { humanSeconds } from './format.ts';
 
 export function machineFindings({ kernel, root, canMount, filesystems, missing }: HostAbilities): Finding[] {
-  const can = canMount ? `mounts ${filesystems.join(', ') || 'nothing'}` : 'cannot mount volumes';
+  const can = canMount ? `mounts ${filesystems.join(', ') || 'nothing'}` : 'mounts nothing';
   return [
     { state: root && !canMount ? 'wrong' : 'ok', text: `this machine: Linux ${kernel}, ${root ? 'root' : 'not root'}, ${can}` },
     ...missing.map(note),

@@ -1,6 +1,6 @@
 // flockctl volume mount and unmount: what the agent of the volume's node is asked, over a real socket, and who is told to go elsewhere.
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -50,6 +50,18 @@ test('mount asks the agent of the node, which it names, for the absolute path, a
   assert.deepEqual(ran, { code: 0, out: 'volume db (/dev/loop7) is mounted at /srv/db\n', err: '' });
   assert.deepEqual(asked, [{ path: '/v1/publish', body: { node: 'node-1', volume: 'db', target } }]);
   await assert.rejects(stat(target), { code: 'ENOENT' });
+});
+
+test('what is handed out as a link is not said to be mounted', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'flock-link-'));
+  afterwards(t, () => rm(folder, { recursive: true, force: true }));
+  const link = join(folder, 'db');
+  await symlink('/nowhere', link);
+  const { client } = await nodeWithAgent(t, { status: 200, body: JSON.stringify({ device: '/pool/db', target: link }) });
+  assert.equal(
+    (await flockctl(['volume', 'mount', 'db', link], { client })).out,
+    `volume db (/pool/db) is handed out as a link at ${link}\n`,
+  );
 });
 
 test('mount --read-only says so', async (t) => {

@@ -26,7 +26,10 @@ export async function hostAbilities(): Promise<HostAbilities> {
   const basics = await lacking(BASICS);
   const missing: string[] = [];
   if (process.platform !== 'linux') missing.push(`pools need Linux, and this is ${process.platform}`);
-  if (!root) missing.push('not root: volumes cannot be mounted here; run it as root, or move volumes without mounting them');
+  if (!root)
+    missing.push(
+      'not root: nothing is mounted here, but raw volumes (--block) and directories (--pool directory) are handed out as links; run it as root for the others',
+    );
   else if (!loopDevices) missing.push('no /dev/loop-control: load the kernel module `loop` (modprobe loop)');
   if (basics.length > 0) missing.push(`no ${basics.join(', ')} on the PATH: install util-linux and mount`);
   const known = await kernelFilesystems();

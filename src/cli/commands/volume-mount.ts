@@ -1,5 +1,5 @@
 // `flockctl volume mount` and `unmount`: where the volume is, by that node's agent.
-import { realPlace } from '../../host/files.ts';
+import { isLink, realPlace } from '../../host/files.ts';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { FlockError, Invalid } from '../../model/errors.ts';
@@ -47,7 +47,8 @@ async function mount(context: Context, order: { name: string; target: string; op
   const { name, target, options } = order;
   const { agent } = await where(context, name, options);
   const published = await agent.publish({ volume: name, target, ...(options.readOnly ? { readOnly: true } : {}) });
-  line(context.out, `volume ${name} (${published.device}) is mounted at ${published.target}`);
+  const how = (await isLink(published.target)) ? 'is handed out as a link at' : 'is mounted at';
+  line(context.out, `volume ${name} (${published.device}) ${how} ${published.target}`);
 }
 
 async function unmount(context: Context, order: { name: string; target?: string; options: Common }): Promise<void> {

@@ -1,9 +1,10 @@
 // A cluster on one machine: a server, a controller and agents as processes of their own, which come up and go down together. The parts
 // are those that run on separate machines too; only where they lie and who starts them is decided here.
 import { existsSync, mkdirSync, readdirSync, realpathSync, writeFileSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { readlink, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
+import { publishedPaths } from '../../agent/publications.ts';
 import { isRevoked } from '../../api/enrolment.ts';
 import type { HttpClient } from '../../api/http-client.ts';
 import { connectTo } from '../../api/http-connection.ts';
@@ -253,9 +254,18 @@ export async function bringDown(directory: string, remove: boolean, clock: Clock
     for (const name of nodeNames(description.nodes))
       for (const pool of poolsOf(placesOf(layout, name))) await beUnused(name, pool, useOf(layout, description, name));
     await endThese(layout, description, { names: namesOf(description), keep: new Set(), clock });
+    if (description.ground === 'folder') for (const name of nodeNames(description.nodes)) await beUnlinked(layout, placesOf(layout, name));
     if (remove) await removeAll(layout);
   });
   return layout.directory;
+}
+
+/** What was handed out as a link would lead to nothing, or to what nobody watches over. */
+async function beUnlinked({ directory }: Layout, { folder }: NodePlaces): Promise<void> {
+  for (const path of await publishedPaths(join(folder, 'publications.json'))) {
+    const leadsTo = await readlink(path).catch(() => '');
+    if (leadsTo.startsWith(`${directory}/`)) await rm(path);
+  }
 }
 
 function useOf({ running }: Layout, { ground }: Description, node: string): { ground: PoolGround; agent?: number } {
