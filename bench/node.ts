@@ -94,6 +94,7 @@ const acts: Acts = {
       identity: () => identity,
       authorize: async () => ({ pool, copy, fenced }),
       onBytes: (bytes) => void (sent += bytes),
+      compression: 'auto',
     });
     return { port: server.port };
   },

@@ -35,6 +35,7 @@ import {
   publishedAddress,
   transferAddress,
   whyNotReached,
+  whyOutside,
   type OwnAddress,
   type TransferNetwork,
 } from './transfer-network.ts';
@@ -61,6 +62,8 @@ export interface RunAgentOptions {
   reportMs?: number;
   /** Called at the named places between two writes; by default FLOCK_CRASH_AT says where to end. */
   crash?: CrashPoint;
+  /** Whether blocks are compressed where the wire is slow; `off` by default. */
+  compression?: 'auto' | 'off';
   /** Folder of the kernel's pressure figures: copying in the background gives way by them. Without it, it gives way to nobody. */
   pressure?: string;
   /** Where to serve /metrics besides the local socket; nowhere by default. */
@@ -97,6 +100,8 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
   const address = transferAddress(options.listen.host, options.network);
   const own = (): OwnAddress => ({ listening: address, toServer: options.toServer?.() ?? null });
   tellAddress(node, own(), log);
+  const outside = whyOutside(options.listen.host, options.network);
+  if (outside !== null) log.warn({ node }, outside);
   const socket = options.socket ?? join(folder, 'agent.sock');
   const mounts = hostMounts(abilities.canMount, [folder, ...options.pools.flatMap((pool) => ('path' in pool ? [pool.path] : []))]);
   const held = restraintBy(options, metrics);
@@ -123,6 +128,7 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
         filesystems: abilities.filesystems,
         canMount: abilities.canMount,
         whyNotReached: () => whyNotReached(node, own()),
+        whyOutside: () => whyOutside(options.listen.host, options.network),
         heldBack: () => held.restraint?.heldBack?.by ?? null,
       },
       transfers: {
@@ -135,7 +141,18 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
       serve: async (authorizing) => {
         const listen = { host: address, port: options.listen.port };
         const onBytes = (bytes: number): void => metrics.bytesServed.inc(bytes);
-        const server = await serveTransfers({ listen, identity, ...authorizing, clock: systemClock, log, crash, onBytes, ...held });
+        const compressing = options.compression === undefined ? {} : { compression: options.compression };
+        const server = await serveTransfers({
+          listen,
+          identity,
+          ...authorizing,
+          clock: systemClock,
+          log,
+          crash,
+          onBytes,
+          ...held,
+          ...compressing,
+        });
         return { ...server, address: publishedAddress({ ...own(), listening: server.address }) };
       },
       metrics,

@@ -14,8 +14,8 @@ import type { Journal } from './journal.ts';
 import type { Proven } from './journal-records.ts';
 import { LEAF, zeroHash } from './leaves.ts';
 import type { Meter } from './meter.ts';
-import { unpack } from './packing.ts';
 import type { FrameSink } from './parser.ts';
+import { rawBytes } from './payload.ts';
 import type { SourceLink } from './source-link.ts';
 import type { Span } from './spans.ts';
 
@@ -111,15 +111,14 @@ class Copying implements FrameSink {
     return asked.buffer.subarray(0, of.wireLen);
   }
 
-  frame(of: Header, payload: Buffer): void {
+  frame(of: Header): void {
     const { meter } = this.#parts;
     const asked = this.#underWay.get(of.req) as UnderWay;
     this.#underWay.delete(of.req);
     this.#windowBytes -= of.rawLen;
     meter.frames += 1;
     meter.sent += of.wireLen;
-    const bytes = of.type === FRAME.PACKED ? asked.buffer.subarray(0, of.rawLen) : payload;
-    if (of.type === FRAME.PACKED) unpack(bytes, of.wireLen);
+    const bytes = rawBytes(of, asked.buffer);
     const hash = of.type === FRAME.ZERO ? zeroHash(of.rawLen) : hashing.digest(bytes);
     if (hash.equals(of.hash)) this.#store(asked, bytes, hash);
     else this.#askAgain(asked, of);

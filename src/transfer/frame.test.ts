@@ -16,6 +16,8 @@ const block = fc.record({ req: fc.nat(), offset: fc.nat({ max: 2 ** 40 }), rawLe
 const anyHeader: fc.Arbitrary<Header> = fc.oneof(
   block.map((of) => header(FRAME.DATA, { ...of, wireLen: of.rawLen })),
   block.map((of) => header(FRAME.ZERO, of)),
+  block.filter(({ rawLen }) => rawLen > 1).map((of) => header(FRAME.DATA, { ...of, codec: 1, wireLen: of.rawLen - 1 })),
+  block.filter(({ rawLen }) => rawLen > 1).map((of) => header(FRAME.PACKED, { ...of, codec: 1, wireLen: 1 })),
   block.map((of) => header(FRAME.READ, of)),
   fc.record({ req: fc.nat(), flags: fc.constantFrom(0, 1), wireLen: fc.nat({ max: 65536 }) }).map((of) => header(FRAME.ROOT, of)),
 );
@@ -98,6 +100,10 @@ test('a byte that turned in a header is refused, or is another header within eve
 for (const [what, of] of [
   ['a payload of 4 GiB', header(FRAME.DATA, { rawLen: LEAF, wireLen: 0xffff_ffff })],
   ['a payload longer than its block', header(FRAME.DATA, { rawLen: 4096, wireLen: 8192 })],
+  ['a compressed block that is no smaller', header(FRAME.DATA, { codec: 1, rawLen: 4096, wireLen: 4096 })],
+  ['a compressed block of nothing', header(FRAME.PACKED, { codec: 1, rawLen: 4096, wireLen: 0 })],
+  ['zeros that are compressed', header(FRAME.ZERO, { codec: 1, rawLen: 4096 })],
+  ['a compressed control frame', header(FRAME.ROOT, { codec: 1, wireLen: 64 })],
   ['a block of nothing', header(FRAME.ZERO, {})],
   ['a block above a leaf', header(FRAME.READ, { rawLen: LEAF + 1 })],
   ['an offset beyond every volume', header(FRAME.READ, { rawLen: 4096, offset: Number.MAX_SAFE_INTEGER })],

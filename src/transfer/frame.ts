@@ -6,8 +6,8 @@ import { LEAF } from './leaves.ts';
 
 export const HEADER = 64;
 const MAGIC = 0x464c4b00;
-/** Of the wire as a whole: the magic number's last byte. 2: blocks of several pieces, blocks without their zeros. */
-const VERSION = 2;
+/** Of the wire as a whole: the magic number's last byte. 2: blocks of several pieces, blocks without their zeros. 3: blocks may be compressed. */
+const VERSION = 3;
 
 export const FRAME = {
   HELLO: 1,
@@ -66,10 +66,12 @@ const LIMIT_OF: { [T in FrameType]: number } = {
   [FRAME.MEASURE]: LEAF,
 };
 
+export type Codec = 0 | 1;
+
 export interface Header {
   type: FrameType;
-  /** 0: the payload is the raw bytes. No other codec is spoken. */
-  codec: 0;
+  /** 0: the payload is as its type says. 1, of DATA and PACKED only: that, compressed by zstd. */
+  codec: Codec;
   flags: number;
   /** Which request it is or answers. */
   req: number;
@@ -86,7 +88,7 @@ export interface Header {
 const NO_HASH = Buffer.alloc(HASH);
 
 /** Fills in what a frame does not say. */
-export const header = (type: FrameType, more: Partial<Omit<Header, 'type' | 'codec'>> = {}): Header => ({
+export const header = (type: FrameType, more: Partial<Omit<Header, 'type'>> = {}): Header => ({
   type,
   codec: 0,
   flags: 0,
@@ -118,9 +120,11 @@ export function decodeHeader(from: Buffer): Header {
   checkMagic(from.readUInt32BE(0));
   const type = from.readUInt8(4);
   if (!isFrameType(type)) throw malformed(`type ${type} is not known`);
-  if (from.readUInt8(5) !== 0) throw malformed(`codec ${from.readUInt8(5)} is not known`);
+  const codec = from.readUInt8(5);
+  if (!isCodecOf(type, codec)) throw malformed(`codec ${codec} is not known of type ${type}`);
   if (from.readUInt32BE(12) !== 0) throw malformed('its reserved bytes are not zero');
   const decoded = header(type, {
+    codec,
     flags: from.readUInt16BE(6),
     req: from.readUInt32BE(8),
     offset: Number(from.readBigUInt64BE(16)),
@@ -149,7 +153,8 @@ function checkLengths(of: Header): void {
   if (!fits(of)) throw malformed(`${of.wireLen} bytes of payload for ${of.rawLen} bytes`);
 }
 
-function fits({ type, wireLen, rawLen }: Header): boolean {
+function fits({ type, codec, wireLen, rawLen }: Header): boolean {
+  if (codec !== 0) return wireLen > 0 && wireLen < rawLen;
   if (type === FRAME.DATA) return wireLen === rawLen;
   return type !== FRAME.PACKED || wireLen < rawLen;
 }
@@ -157,5 +162,7 @@ function fits({ type, wireLen, rawLen }: Header): boolean {
 /** Frames that answer a READ. */
 export const isAnswer = (type: FrameType): boolean => type === FRAME.DATA || type === FRAME.ZERO || type === FRAME.PACKED;
 const speaksOfBlock = (type: FrameType): boolean => type === FRAME.READ || isAnswer(type);
+const isCodecOf = (type: FrameType, codec: number): codec is Codec =>
+  codec === 0 || (codec === 1 && (type === FRAME.DATA || type === FRAME.PACKED));
 const isFrameType = (type: number): type is FrameType => type in LIMIT_OF;
 const malformed = (why: string): FlockError => new FlockError('Corrupt', `the peer sent a malformed frame: ${why}`);

@@ -3,7 +3,8 @@
 import { alignedBuffer, giveBack } from '../host/aligned.ts';
 import { FlockError } from '../model/errors.ts';
 import { HEADROOM } from './disk.ts';
-import { encodeHeader, FRAME, header, HEADER, type Header } from './frame.ts';
+import type { Compression } from './compressing.ts';
+import { encodeHeader, FRAME, header, HEADER, type Codec, type FrameType, type Header } from './frame.ts';
 import { LEAF } from './leaves.ts';
 import { pack } from './packing.ts';
 import type { Pacer } from './pacing.ts';
@@ -28,6 +29,17 @@ interface Parts {
   pacer: Pacer;
   round: () => SourceRound | null;
   onBytes: (bytes: number) => void;
+  /** null: nothing is compressed. */
+  compression: Compression | null;
+}
+
+/** A block that was read, as it leaves. */
+interface Ready {
+  round: SourceRound;
+  hash: Buffer;
+  type: FrameType;
+  codec: Codec;
+  wireLen: number;
 }
 
 /** Those that were asked for anything. */
@@ -90,12 +102,12 @@ export class ReadAhead {
 
   #start({ of, pieces }: Request, buffer: Buffer): void {
     const round = this.#parts.round() as SourceRound;
-    const reading = round.read(buffer.subarray(HEADROOM, HEADROOM + of.rawLen), pieces);
+    const ready = this.#ready(buffer.subarray(HEADROOM, HEADROOM + of.rawLen), round, pieces);
     // Waited for in its turn below.
-    reading.catch(() => undefined);
+    ready.catch(() => undefined);
     this.#sent = this.#sent.then(async () => {
       try {
-        await this.#send(of, buffer, { round, hash: await reading });
+        await this.#send(of, buffer, await ready);
       } catch (error) {
         this.#parts.wire.refuse(error);
         this.#recycle(buffer);
@@ -103,17 +115,32 @@ export class ReadAhead {
     });
   }
 
-  async #send(request: Header, buffer: Buffer, read: { round: SourceRound; hash: Buffer }): Promise<void> {
-    const { wire, pacer, onBytes } = this.#parts;
+  /** Several at once: reading and compressing wait for disk and threads, not for each other. */
+  async #ready(block: Buffer, round: SourceRound, pieces: Span[]): Promise<Ready> {
+    const hash = await round.read(block, pieces);
+    const packed = pack(block);
+    const type = packed === 0 ? FRAME.ZERO : packed === block.length ? FRAME.DATA : FRAME.PACKED;
+    const { compression } = this.#parts;
+    const smaller = packed > 0 && compression?.isWorth ? await compression.compress(block.subarray(0, packed)) : null;
+    smaller?.copy(block);
+    return { round, hash, type, codec: smaller ? 1 : 0, wireLen: smaller?.length ?? packed };
+  }
+
+  async #send(request: Header, buffer: Buffer, read: Ready): Promise<void> {
+    const { wire, pacer, onBytes, compression } = this.#parts;
     const { req, offset, rawLen } = request;
-    const wireLen = pack(buffer.subarray(HEADROOM, HEADROOM + rawLen));
+    const { type, codec, wireLen, hash } = read;
+    // A limit is a slow wire too.
+    const taken = compression?.sending(HEADER + wireLen);
     await pacer.take(HEADER + wireLen, wire.ended);
-    const type = wireLen === 0 ? FRAME.ZERO : wireLen === rawLen ? FRAME.DATA : FRAME.PACKED;
-    encodeHeader(header(type, { req, offset, rawLen, wireLen, hash: read.hash }), buffer, HEADROOM - HEADER);
+    encodeHeader(header(type, { codec, req, offset, rawLen, wireLen, hash }), buffer, HEADROOM - HEADER);
     read.round.counts.frames += 1;
     read.round.counts.bytes += wireLen;
     onBytes(wireLen);
-    wire.send(buffer.subarray(HEADROOM - HEADER, HEADROOM + wireLen), () => this.#recycle(buffer));
+    wire.send(buffer.subarray(HEADROOM - HEADER, HEADROOM + wireLen), () => {
+      taken?.();
+      this.#recycle(buffer);
+    });
   }
 
   #recycle(buffer: Buffer): void {

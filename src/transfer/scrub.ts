@@ -7,14 +7,14 @@ import type { BlockHandle, PointName } from '../pools/pool.ts';
 import { inBackground } from './background.ts';
 import { differences, everyLeaf, spansOfLeaves, type Difference } from './comparing.ts';
 import { using } from './disk.ts';
-import { FRAME, type Header } from './frame.ts';
+import type { Header } from './frame.ts';
 import { hashing } from './hashing.ts';
 import { LEAF, LeafTable } from './leaves.ts';
 import { Meter } from './meter.ts';
 import { SourceLink } from './source-link.ts';
 import { BLOCK, DataMap, spansOf, type Span } from './spans.ts';
 import { dataOf, hashInto, withHandle } from './target-copy.ts';
-import { unpack } from './packing.ts';
+import { rawBytes } from './payload.ts';
 import type { PullOptions, ScrubReport } from './transfer.ts';
 import { scrubTree } from './tree/scrub.ts';
 import { witnessOf } from './witness.ts';
@@ -177,8 +177,7 @@ class Fetched {
         return bytes.subarray(0, of.wireLen);
       },
       frame: (of: Header) => {
-        if (of.type === FRAME.ZERO) bytes.fill(0);
-        if (of.type === FRAME.PACKED) unpack(bytes, of.wireLen);
+        if (rawBytes(of, bytes).length === 0) bytes.fill(0);
         if (hashing.digest(bytes).equals(of.hash)) resolve();
         else reject(new FlockError('Corrupt', `${length} bytes at ${offset} came with bytes that do not match their hash`));
       },

@@ -2,6 +2,7 @@
 // requests are answered in order, its reads by the pipeline beside them. Knows no listener.
 import type { TLSSocket } from 'node:tls';
 import { FlockError, messageOf } from '../model/errors.ts';
+import { Compression } from './compressing.ts';
 import { FRAME, MORE, type FrameType, type Header } from './frame.ts';
 import { LEAF } from './leaves.ts';
 import { decodeLeaves } from './leaf-list.ts';
@@ -65,7 +66,8 @@ export class Serving implements FrameSink {
       this.#pace.work?.count(bytes);
       onBytes(bytes);
     };
-    this.#reads = new ReadAhead({ wire: this.#wire, pacer: this.#pacer, round: () => this.#round, onBytes: this.#onBytes });
+    const compression = parts.options.compression === 'auto' ? new Compression(clock) : null;
+    this.#reads = new ReadAhead({ wire: this.#wire, pacer: this.#pacer, round: () => this.#round, onBytes: this.#onBytes, compression });
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#wire.ended.addEventListener('abort', () => resolve(this.#ended()), { once: true });
     if (this.#wire.ended.aborted) resolve(this.#ended());

@@ -62,6 +62,8 @@ export interface SourceOptions {
   log: Log;
   crash: CrashPoint;
   onBytes?: (bytes: number) => void;
+  /** `auto`: blocks are compressed where the wire is slow and it pays. Without it they are not. */
+  compression?: 'auto' | 'off';
   /** What this node bears of copying in the background; without it everything. */
   restraint?: Restraint;
 }

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import type { Command } from 'commander';
+import { Option, type Command } from 'commander';
 import type { Alongside } from '../../agent/local-node.ts';
 import { networkOf, type TransferNetwork } from '../../agent/transfer-network.ts';
 import type { NodeIdentity } from '../../api/certificates.ts';
@@ -29,6 +29,7 @@ interface Options {
   network?: string;
   networkRequired?: true;
   metrics?: { host: string; port: number };
+  compression: 'auto' | 'off';
   ignorePressure?: true;
   csiSocket?: string;
   registrationSocket?: string;
@@ -53,6 +54,14 @@ export function agentCommand(context: Context): Command {
     .option('--network <cidr>', 'network that volume data goes over', networkArgument)
     .option('--network-required', 'rather wait than use another network')
     .option('--metrics <host:port>', 'serve /metrics there, besides the local socket', listenArgument)
+    .addOption(
+      new Option(
+        '--compression <when>',
+        'compress volume data that leaves this node: where the wire is slow and samples get smaller, or never',
+      )
+        .choices(['auto', 'off'])
+        .default('auto'),
+    )
     .option('--ignore-pressure', 'copy in the background at full speed, however long others wait for disks and processors')
     .option('--csi-socket <path>', 'serve CSI Identity and Node there')
     .option('--registration-socket <path>', "make the CSI driver known to this node's kubelet there (needs --csi-socket)")
@@ -91,6 +100,7 @@ async function agent(context: Context, options: Options): Promise<void> {
         listen: options.listen,
         toServer: () => client.localAddress(),
         ...(network === null ? {} : { network }),
+        compression: options.compression,
         ...(options.ignorePressure ? {} : { pressure: PRESSURE_FOLDER }),
         ...(options.metrics === undefined ? {} : { metrics: options.metrics }),
         ...(alongside === undefined ? {} : { alongside }),
