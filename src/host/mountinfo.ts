@@ -13,7 +13,7 @@ export interface Mount {
 }
 
 /** Blanks, tabs, newlines and backslashes are written as three octal digits. */
-const unescaped = (text: string): string => {
+export const unescaped = (text: string): string => {
   if (!text.includes('\\')) return text;
   // By bytes, for the digits are those of bytes and names are UTF-8.
   const bytes = Buffer.from(text).toString('latin1');

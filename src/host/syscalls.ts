@@ -22,6 +22,9 @@ const BLKDISCARD = 0x1277;
 const BLKZEROOUT = 0x127f;
 const SOL_SOCKET = 1;
 const SO_MAX_PACING_RATE = 47;
+/** kcmp(2) by processor, for libc has no name for it. */
+const KCMP: { [arch: string]: number } = { x64: 312, arm64: 272 };
+const KCMP_FILES = 2;
 
 /** Outcome of one call: what it returned, and errno if that was -1. */
 interface Answer {
@@ -37,6 +40,7 @@ interface Libc {
   syncfs: KoffiFunc<(fd: number) => number>;
   flock: KoffiFunc<(fd: number, operation: number) => number>;
   setsockopt: KoffiFunc<(...args: [fd: number, level: number, name: number, value: Buffer, length: number]) => number>;
+  syscall: KoffiFunc<(...args: [number: number, one: number, other: number, what: number, first: number, second: number]) => number>;
 }
 
 let loaded: Libc | undefined;
@@ -58,6 +62,7 @@ function libc(): Libc {
     syncfs: library.func('syncfs', 'int', ['int']) as unknown as Libc['syncfs'],
     flock: library.func('flock', 'int', ['int', 'int']) as unknown as Libc['flock'],
     setsockopt: library.func('setsockopt', 'int', ['int', 'int', 'int', 'void *', 'uint32_t']) as unknown as Libc['setsockopt'],
+    syscall: library.func('syscall', 'long', ['long', 'long', 'long', 'long', 'long', 'long']) as unknown as Libc['syscall'],
   };
   return loaded;
 }
@@ -186,4 +191,10 @@ export function filesystemUuid(fd: number): string | null {
   const buffer = Buffer.alloc(17);
   if (libc().ioctlPointer(fd, FS_IOC_GETFSUUID, buffer) < 0) return null;
   return buffer.subarray(1, 1 + buffer.readUInt8(0)).toString('hex');
+}
+
+/** Two tasks have one descriptor table. False too where the kernel does not tell. */
+export function sharesFiles(one: number, other: number): boolean {
+  const number = KCMP[process.arch];
+  return number !== undefined && Number(libc().syscall(number, one, other, KCMP_FILES, 0, 0)) === 0;
 }
