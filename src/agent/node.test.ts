@@ -337,6 +337,31 @@ test('a lagging watch that has not told of the move does not cost what was copie
   assert.equal(world.move().status?.incoming?.bytesSent, sent);
 });
 
+test('a volume that was formatted and whose device looks blank is refused, and not formatted again', async () => {
+  const world = await placed();
+  await world.publish('node-1');
+  await world.unpublish('node-1');
+  for (const { live } of onNode1(world).copies.values()) live.clear();
+  await assert.rejects(world.publish('node-1'), /formatted by record, but holds nothing/u);
+  assert.equal(world.machine('node-1').formatted, 1);
+});
+
+test('a volume that is being cut over is not served, although no watch has told of its move', async () => {
+  const world = await placed();
+  await world.publish('node-1');
+  await world.order('node-2');
+  await world.settle();
+  await world.unpublish('node-1');
+  await world.act('node-1');
+  await world.act('controller-1');
+  assert.equal(world.move().status?.phase, 'Fencing');
+  world.watchesAreEmpty = true;
+  await assert.rejects(world.publish('node-1'), /being cut over to node node-2/u);
+  world.watchesAreEmpty = false;
+  await world.settle();
+  assert.equal(world.volume().spec.node, 'node-2');
+});
+
 test('a node that was removed from the records leaves its volume waiting, not lost', async () => {
   const world = await placed();
   assert.ok(world.nodes().length > 0);
