@@ -19,6 +19,7 @@ interface Reported {
   broken: Map<string, BrokenPool>;
   /** What this node knows of its address. */
   reach: { why: string | null };
+  outside: { why: string | null };
   /** What others wait for on it. */
   waited: { by: 'io' | 'cpu' | null };
   /** What it knows of copies without records. */
@@ -37,6 +38,7 @@ function reported(): Reported {
   const pools = new Map<string, Pool>([['local', new MemoryPool({ name: 'local', disk })]]);
   const broken = new Map<string, BrokenPool>();
   const reach: { why: string | null } = { why: null };
+  const outside: { why: string | null } = { why: null };
   const waited: Reported['waited'] = { by: null };
   const orphans: { known: Map<string, Orphans> | null } = { known: new Map() };
   const looked = inventory(pools, broken);
@@ -50,6 +52,7 @@ function reported(): Reported {
       filesystems: ['ext4'],
       canMount: true,
       whyNotReached: () => reach.why,
+      whyOutside: () => outside.why,
       heldBack: () => waited.by,
     },
     pools,
@@ -64,6 +67,7 @@ function reported(): Reported {
     pools,
     broken,
     reach,
+    outside,
     waited,
     orphans,
     record: () => client.get(StorageNodes, 'node-1'),
@@ -119,7 +123,7 @@ test('which disk a pool was on stays recorded while it cannot be opened; one tha
 });
 
 test('a node that no other can reach says so as long as that is so, and is ready all the same', async () => {
-  const { reach, record, report } = reported();
+  const { reach, outside, record, report } = reported();
   const conditions = async (): Promise<string[]> => {
     await report();
     return ((await record()).status?.conditions ?? []).map(({ type, status, message }) => `${type} ${status} ${message}`);
@@ -129,6 +133,9 @@ test('a node that no other can reach says so as long as that is so, and is ready
   reach.why = 'nobody can reach it';
   assert.deepEqual(await conditions(), [ready, 'Unreachable True nobody can reach it']);
   reach.why = null;
+  outside.why = 'it has no address there';
+  assert.deepEqual(await conditions(), [ready, 'OutsideNetwork True it has no address there']);
+  outside.why = null;
   assert.deepEqual(await conditions(), [ready]);
 });
 

@@ -10,6 +10,7 @@ import { GROUP_VERSION, type Condition, type Stored } from '../model/meta.ts';
 import {
   StorageNodes,
   HELD_BACK,
+  OUTSIDE,
   UNREACHED,
   type PoolStatus,
   type PoolType,
@@ -26,6 +27,8 @@ export interface NodeFacts {
   canMount: boolean;
   /** Why other nodes cannot fetch volume data from here, if something says so. */
   whyNotReached?: () => string | null;
+  /** Why volume data goes over another network than the preferred one, if it does. */
+  whyOutside?: () => string | null;
   /** What others wait for here, so that copying in the background gives way to them. */
   heldBack?: () => 'io' | 'cpu' | null;
 }
@@ -114,11 +117,13 @@ export class NodeReport {
   #conditions(record: Stored<StorageNode>, ready: ReturnType<typeof readiness>): Condition[] {
     const { node, facts } = this.#parts;
     const why = facts.whyNotReached?.() ?? null;
+    const outside = facts.whyOutside?.() ?? null;
     const by = facts.heldBack?.() ?? null;
     return [
       ...(record.status?.conditions ?? []).filter(({ type }) => !OWN.has(type)),
       this.#condition(record, { type: 'Ready', ...ready }),
       ...(why === null ? [] : [this.#condition(record, { type: UNREACHED, status: 'True', reason: 'LoopbackAddress', message: why })]),
+      ...(outside === null ? [] : [this.#condition(record, { type: OUTSIDE, status: 'True', reason: 'NoAddress', message: outside })]),
       ...(by === null ? [] : [this.#condition(record, { type: HELD_BACK, status: 'True', ...WAITED_FOR[by](node) })]),
     ];
   }
@@ -179,7 +184,7 @@ function withoutUse(status: StorageNodeStatus | undefined): StorageNodeStatus {
 }
 
 /** The conditions that this agent writes. */
-const OWN: ReadonlySet<string> = new Set(['Ready', UNREACHED, HELD_BACK]);
+const OWN: ReadonlySet<string> = new Set(['Ready', UNREACHED, OUTSIDE, HELD_BACK]);
 
 /** Without figures: a message that changes each time would be written each time. */
 const WAITED_FOR: { [by in 'io' | 'cpu']: (node: string) => Pick<Condition, 'reason' | 'message'> } = {

@@ -1,7 +1,7 @@
 // Which address other agents are told, and which of those that they tell can be of no use.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { publishedAddress, whyNotDialled, whyNotReached } from './transfer-network.ts';
+import { publishedAddress, whyNotDialled, whyNotReached, whyOutside } from './transfer-network.ts';
 
 const PUBLISHED: { listening: string; toServer: string | null; told: string; warns: boolean }[] = [
   { listening: '10.1.0.5', toServer: '10.2.0.5', told: '10.1.0.5', warns: false },
@@ -41,6 +41,27 @@ const DIALLED: { address: string; from: string | undefined; why: RegExp | null }
 for (const { address, from, why } of DIALLED)
   test(`${address} ${why ? 'cannot' : 'can'} be dialled from ${from ?? 'a machine that chooses for itself'}`, () => {
     const found = whyNotDialled('node-1', address, from);
+    if (why) assert.match(found ?? '', why);
+    else assert.equal(found, null);
+  });
+
+const HOST: { address: string; family: 'ipv4' | 'ipv6' }[] = [
+  { address: '127.0.0.1', family: 'ipv4' },
+  { address: '10.1.0.5', family: 'ipv4' },
+];
+const OUTSIDE: [network: Parameters<typeof whyOutside>[1], why: RegExp | null][] = [
+  [undefined, null],
+  [{ cidr: '10.1.0.0/16', policy: 'preferred' }, null],
+  [{ cidr: '10.99.0.0/16', policy: 'required' }, null],
+  [
+    { cidr: '10.99.0.0/16', policy: 'preferred' },
+    /no address .* in the transfer network 10\.99\.0\.0\/16, so volume data goes over any .*; it has 10\.1\.0\.5\./u,
+  ],
+];
+
+for (const [network, why] of OUTSIDE)
+  test(`a host with 10.1.0.5 ${why ? 'warns' : 'has nothing to say'} about the network ${network ? `${network.cidr} (${network.policy})` : 'of nobody'}`, () => {
+    const found = whyOutside('0.0.0.0', network, HOST);
     if (why) assert.match(found ?? '', why);
     else assert.equal(found, null);
   });

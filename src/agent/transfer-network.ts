@@ -42,6 +42,15 @@ export function transferAddress(otherwise: string, network: TransferNetwork | un
   );
 }
 
+/** That a preferred network is of no use here, and what is done instead; null when it is used, or none was named. */
+export function whyOutside(otherwise: string, network: TransferNetwork | undefined, addresses = hostAddresses()): string | null {
+  if (network?.policy !== 'preferred') return null;
+  const list = networkOf(network.cidr);
+  if (addresses.some(({ address, family }) => list.check(address, family))) return null;
+  const own = addresses.map(({ address }) => address).filter((address) => !isLoopback(address));
+  return `no address of this host is in the transfer network ${network.cidr}, so volume data goes over ${isWildcard(otherwise) ? 'any of its addresses' : otherwise}; it has ${own.join(', ') || 'none but its own'}. Name one of its networks with --network, or leave that out`;
+}
+
 /** Of the host as the other end of a connection sees it. */
 export interface OwnAddress {
   /** What the listener is bound to. */

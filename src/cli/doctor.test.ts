@@ -240,11 +240,24 @@ test('what a person knows of, or may leave as it is, is noted and not wrong', as
   await moving(client, 'WaitingForUnpublish', 600);
   const noted = (await recordFindings(client, fakeClock(NOW))).filter(({ state }) => state === 'note').map(({ text }) => text);
   assert.equal(noted.length, 2);
-  assert.match(noted[0] ?? '', /pool local of node node-1 holds 1 things that are no copy .*flockctl node show node-1/u);
+  assert.match(noted[0] ?? '', /pool local of node node-1 holds 1 thing that is no copy .*flockctl node show node-1/u);
   assert.match(
     noted[1] ?? '',
     /move m of volume db to node node-2 stands still for 10m: WaitingForUnpublish: that is why; flockctl move cancel m ends it/u,
   );
+});
+
+test('a node outside the network that it was to prefer is noted', async () => {
+  const client = records();
+  await putLease(client, 'flock-controller', 1);
+  const at = { status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' } as const;
+  const conditions = [
+    { ...at, type: 'Ready', reason: 'AgentRuns', message: 'runs' },
+    { ...at, type: 'OutsideNetwork', reason: 'NoAddress', message: 'no address is in 10.99.0.0/16' },
+  ];
+  await putNode(client, 'node-1', { conditions });
+  const noted = (await recordFindings(client, fakeClock(NOW))).filter(({ state }) => state === 'note').map(({ text }) => text);
+  assert.deepEqual(noted, ['node node-1: no address is in 10.99.0.0/16']);
 });
 
 const DAY = 24 * 3_600_000;

@@ -8,7 +8,8 @@ import type { HostAbilities } from '../host/probe.ts';
 import type { Clock } from '../model/clock.ts';
 import { SYSTEM_NAMESPACE, type Obstacle, type Stored } from '../model/meta.ts';
 import { Moves, type Move } from '../model/move.ts';
-import { StorageNodes, UNREACHED, type StorageNode } from '../model/storage-node.ts';
+import { counted } from '../model/quantity.ts';
+import { OUTSIDE, StorageNodes, UNREACHED, type StorageNode } from '../model/storage-node.ts';
 import { Leases, type Lease } from '../model/system.ts';
 import { Volumes, type Volume } from '../model/volume.ts';
 import { listAll } from '../api/list-all.ts';
@@ -53,6 +54,7 @@ const CHECKS: readonly ((seen: Seen) => Finding[])[] = [
   controller,
   nodes,
   addresses,
+  networks,
   sharedPools,
   strayFiles,
   orphans,
@@ -135,6 +137,14 @@ function addresses({ nodes: known }: Seen): Finding[] {
   });
 }
 
+/** What was preferred and is not there is gone by without a word otherwise. */
+function networks({ nodes: known }: Seen): Finding[] {
+  return known.flatMap(({ metadata, status }) => {
+    const said = status?.conditions?.find(({ type, status: is }) => type === OUTSIDE && is === 'True')?.message;
+    return said === undefined ? [] : [note(`node ${metadata.name}: ${said}`)];
+  });
+}
+
 /** What nobody will ever remove by itself. */
 /** Two agents over one disk remove each other's copies. */
 function sharedPools({ nodes: known }: Seen): Finding[] {
@@ -159,7 +169,7 @@ function strayFiles({ nodes: known }: Seen): Finding[] {
         ? []
         : [
             note(
-              `pool ${pool} of node ${name} holds ${foreign.length} things that are no copy of a known volume and are never touched (flockctl node show ${name}): remove by hand what you know to be useless`,
+              `pool ${pool} of node ${name} holds ${counted(foreign.length, 'thing that is', 'things that are')} no copy of a known volume and never touched (flockctl node show ${name}): remove by hand what you know to be useless`,
             ),
           ],
     ),
@@ -171,7 +181,7 @@ function orphans({ nodes: known }: Seen): Finding[] {
   return known.flatMap(({ metadata: { name }, status }) =>
     Object.entries(status?.pools ?? {}).flatMap(([pool, { orphaned = {} }]) => {
       const { length } = Object.keys(orphaned);
-      const text = `pool ${pool} of node ${name} holds ${length} ${length === 1 ? 'copy' : 'copies'} without a volume (of ${[...new Set(Object.values(orphaned))].join(', ')}), which ${length === 1 ? 'is' : 'are'} kept and takes room (flockctl node show ${name}): restore the records that were lost, or remove from the pool by hand what you know to be useless`;
+      const text = `pool ${pool} of node ${name} holds ${counted(length, 'copy', 'copies')} without a volume (of ${[...new Set(Object.values(orphaned))].join(', ')}), ${length === 1 ? 'which is kept and takes' : 'which are kept and take'} room (flockctl node show ${name}): restore the records that were lost, or remove from the pool by hand what you know to be useless`;
       return length === 0 ? [] : [note(text)];
     }),
   );
@@ -183,7 +193,7 @@ const told = ({ reason, message, since: at }: Obstacle, now: number): string =>
 function volumes({ volumes: all, nodes: known, now }: Seen): Finding[] {
   const blocked = all.filter((volume) => volume.status?.phase === 'Blocked');
   const findings = all.flatMap((volume) => [...volumeFindings(volume, now), ...homeless(volume, known)]);
-  return [ok(`${all.length} volumes, ${blocked.length} of them blocked`), ...findings];
+  return [ok(`${counted(all.length, 'volume')}, ${blocked.length} of them blocked`), ...findings];
 }
 
 /** The volume's own obstacle, and those of its copies that it does not tell itself. */
@@ -221,7 +231,7 @@ function moves({ moves: all, now }: Seen): Finding[] {
   const under = all.filter((move) => !hasEnded(move));
   const findings = under.flatMap((move) => moveFindings(move, now));
   const kept = under.filter((move) => phaseOf(move) === 'Retaining').length;
-  return [ok(`${under.length - kept} moves under way, ${kept} old copies kept`), ...findings];
+  return [ok(`${counted(under.length - kept, 'move')} under way, ${counted(kept, 'old copy', 'old copies')} kept`), ...findings];
 }
 
 function moveFindings(move: Stored<Move>, now: number): Finding[] {

@@ -1,6 +1,7 @@
 // A Move in words: what it does, how far it is, what it waits for, how it ended. Pure.
 import { hasEnded, phaseOf } from '../decide/observed.ts';
 import type { Move, MovePhase } from '../model/move.ts';
+import { counted } from '../model/quantity.ts';
 import { bytesOf, humanRate, humanSeconds, type Paint } from './format.ts';
 
 /** What a person waits for is over: the volume may be used at the target, or the move has ended without that. */
@@ -64,7 +65,7 @@ export function obstacleText(move: Move): string | null {
 /** After a success: what it cost. */
 export function summaryText(move: Move): string {
   const { incoming = {}, pauseMs } = move.status ?? {};
-  const parts = [`${incoming.roundCount ?? 0} rounds`, `${bytesOf(incoming.bytesSent ?? '0')} sent`];
+  const parts = [counted(incoming.roundCount ?? 0, 'round'), `${bytesOf(incoming.bytesSent ?? '0')} sent`];
   if (incoming.allocated !== undefined) parts.push(`${bytesOf(incoming.allocated)} allocated`);
   if (incoming.bytesResumed !== undefined && incoming.bytesResumed !== '0') parts.push(`${bytesOf(incoming.bytesResumed)} resumed`);
   if (pauseMs !== undefined) parts.push(`pause ${pauseMs} ms`);

@@ -87,6 +87,9 @@ export interface StorageNode extends ApiObject {
 /** Condition: no other node can fetch volume data from this one. Not there when nothing says so. */
 export const UNREACHED = 'Unreachable';
 
+/** Condition: volume data goes over another network than the one that was preferred. Not there when it does not. */
+export const OUTSIDE = 'OutsideNetwork';
+
 /** Condition: copying in the background is slower than it could be, for others wait on this node. Not there when it is not. */
 export const HELD_BACK = 'CopyingHeldBack';
 

@@ -2,6 +2,7 @@
 import type { Command } from 'commander';
 import { hostAbilities } from '../../host/probe.ts';
 import { FlockError, messageOf } from '../../model/errors.ts';
+import { counted } from '../../model/quantity.ts';
 import { chosenServer } from '../connection.ts';
 import { line, type Context } from '../context.ts';
 import { authorityFinding, certificateFinding, machineFindings, recordFindings } from '../doctor.ts';
@@ -24,7 +25,7 @@ async function doctor(context: Context, options: Common): Promise<void> {
   const paint = paintFor(context.out, context.env);
   for (const { state, text } of findings) line(context.out, `${paint(COLOURS[state], state.padEnd(5))} ${harmless(text)}`);
   const wrong = findings.filter(({ state }) => state === 'wrong').length;
-  if (wrong > 0) throw new FlockError('Internal', `${wrong} of ${findings.length} findings are wrong`);
+  if (wrong > 0) throw new FlockError('Internal', `${wrong} of ${counted(findings.length, 'finding')} ${wrong === 1 ? 'is' : 'are'} wrong`);
 }
 
 async function serverFindings(context: Context, options: Common): Promise<Finding[]> {

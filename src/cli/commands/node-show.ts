@@ -4,6 +4,7 @@ import type { Client } from '../../api/client.ts';
 import { listAll } from '../../api/list-all.ts';
 import type { Stored } from '../../model/meta.ts';
 import { StorageNodes, type Budget, type PoolStatus, type StorageNode, type StorageNodeStatus } from '../../model/storage-node.ts';
+import { counted } from '../../model/quantity.ts';
 import { Volumes } from '../../model/volume.ts';
 import { nodeArgument, outputOption, watchOption } from '../arguments.ts';
 import type { Context } from '../context.ts';
@@ -59,7 +60,7 @@ function takes({ spec }: StorageNode): string {
 function drainOf({ status }: StorageNode): string | undefined {
   const { left, moving, message } = status?.drain ?? {};
   if (left === undefined) return undefined;
-  return left === 0 ? `done: ${message}` : `${left} volumes left, ${moving} on their way: ${message}`;
+  return left === 0 ? `done: ${message}` : `${counted(left, 'volume')} left, ${moving} on ${left === 1 ? 'its' : 'their'} way: ${message}`;
 }
 
 function readiness({ conditions }: StorageNodeStatus): string | undefined {
