@@ -34,7 +34,15 @@ for (const [text, reason, message] of [
   ['[{name: ../x, type: image, path: /x}]', 'Invalid', /pools\[0\]\.name/u],
   ['[{name: a, type: image}]', 'Invalid', /pools\[0\].*path/u],
   ['[{name: a, type: image, path: x}]', 'Invalid', /pools\[0\]\.path/u],
-  ['[{name: a, type: image, path: /x, size: 5}]', 'Invalid', /pools\[0\]\.size/u],
+  [
+    '[{name: a, type: image, path: /x, size: 5}]',
+    'Invalid',
+    /^the pools file: pools\[0\]\.size: there is no such key\. A pool of type image has name, type, path, reserve, overcommit$/u,
+  ],
+  ['[{name: a, type: image, path: /x, resrve: 5%}]', 'Invalid', /pools\[0\]\.resrve: there is no such key; did you mean reserve\?/u],
+  ['[{name: a, type: image, paht: /x}]', 'Invalid', /pools\[0\]\.paht: .*did you mean path\?/u],
+  ['[{name: a, type: image, path: /x, reserve: 5}]', 'Invalid', /pools\[0\]\.reserve: "5" is neither a percentage such as 5% nor a size/u],
+  ['[{name: a, type: image, path: 5}]', 'Invalid', /pools\[0\]\.path: must be string$/u],
   ['[{name: a, type: zfs, path: /x}]', 'Invalid', /pools\[0\]\.type.*"lvm", "lvm-thin", "image", "directory"/u],
   ['[{name: a, type: image, path: /x, overcommit: 0.5}]', 'Invalid', /pools\[0\]\.overcommit/u],
   ['[{name: a, type: image, path: /x, overcommit: some}]', 'Invalid', /pools\[0\]\.overcommit/u],
@@ -59,3 +67,7 @@ for (const [text, reason, message] of [
       (error: Error) => isReason(error, reason) && message.test(error.message),
     );
   });
+
+test('says in which file', () => {
+  assert.throws(() => parsePools('[{name: a}]', '/etc/flock/pools.yaml'), /^Invalid: \/etc\/flock\/pools\.yaml: pools\[0\]\.type/u);
+});

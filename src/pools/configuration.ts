@@ -70,8 +70,17 @@ export type PoolConfiguration =
 
 const PERCENT = /^[0-9]{1,2}(\.[0-9]{1,3})?%$/u;
 
-/** Reads YAML or JSON: `pools:` with a list, or the list alone. Throws Invalid naming the field. */
-export function parsePools(text: string): PoolConfiguration[] {
+/** Reads YAML or JSON: `pools:` with a list, or the list alone. Throws Invalid naming the file and the field. */
+export function parsePools(text: string, file = 'the pools file'): PoolConfiguration[] {
+  try {
+    return poolsOf(text);
+  } catch (error) {
+    if (!(error instanceof Invalid)) throw error;
+    throw new Invalid(`${file}: ${error.message}`, { cause: error });
+  }
+}
+
+function poolsOf(text: string): PoolConfiguration[] {
   const list = listIn(text);
   const pools = list.map((each, index) => checkedPool(each, `pools[${index}]`));
   const names = new Set<string>();
@@ -87,30 +96,56 @@ function listIn(text: string): unknown[] {
   try {
     parsed = parse(text);
   } catch (error) {
-    throw new Invalid(`the pools file is neither YAML nor JSON: ${messageOf(error)}`, { cause: error });
+    throw new Invalid(`it is neither YAML nor JSON: ${messageOf(error)}`, { cause: error });
   }
   const list = Array.isArray(parsed) ? parsed : (parsed as { pools?: unknown } | null)?.pools;
   if (!Array.isArray(list))
-    throw new Invalid('the pools file has no list `pools:`, for example `pools: [{name: local, type: image, path: /srv/flock}]`');
+    throw new Invalid('it has no list `pools:`, for example `pools: [{name: local, type: image, path: /srv/flock}]`');
   return list;
 }
 
 /** One pool of the file. `where` names it in messages. */
 function checkedPool(value: unknown, where: string): PoolConfiguration {
   const schema = schemaOf(value, where);
+  refuseUnknown(value as object, schema, where);
+  for (const field of ['reserve', 'snapshotReserve', 'autoextend'] as const)
+    checkPart((value as { [field: string]: unknown })[field], `${where}.${field}`);
   if (!Value.Check(schema, value)) {
     const [first] = Value.Errors(schema, value);
     throw new Invalid(
       `${where}${(first?.instancePath ?? '').replaceAll('/', '.')}: ${first?.message ?? 'is not valid'}${givenIn(first?.params)}`,
     );
   }
-  for (const field of ['reserve', 'snapshotReserve', 'autoextend'] as const)
-    checkPart((value as { [field: string]: unknown })[field], `${where}.${field}`);
   return value;
 }
 
+/** A key that nobody reads is a slip: what it was to say would not be so. */
+function refuseUnknown(value: object, schema: (typeof KNOWN)[keyof typeof KNOWN], where: string): void {
+  const known = Object.keys(schema.properties);
+  const unknown = Object.keys(value).find((key) => !known.includes(key));
+  if (unknown === undefined) return;
+  const meant = known.find((key) => isNearly(unknown, key));
+  const { type } = value as { type?: unknown };
+  throw new Invalid(
+    `${where}.${unknown}: there is no such key${meant === undefined ? '.' : `; did you mean ${meant}?`} A pool of type ${String(type)} has ${known.join(', ')}`,
+  );
+}
+
+/** One letter more, less or another, or two that changed places. */
+function isNearly(text: string, word: string): boolean {
+  const [one, other] = [text.toLowerCase(), word.toLowerCase()];
+  const edits = Array.from({ length: Math.max(one.length, other.length) }, (_, at) => [
+    one.slice(0, at) + one.slice(at + 1) === other,
+    other.slice(0, at) + other.slice(at + 1) === one,
+    one.slice(0, at) + one.slice(at + 1) === other.slice(0, at) + other.slice(at + 1),
+    one.slice(0, at) + (one[at + 1] ?? '') + (one[at] ?? '') + one.slice(at + 2) === other,
+  ]);
+  return edits.flat().includes(true);
+}
+
 const givenIn = (parameters: object | undefined): string => {
-  const values = Object.values(parameters ?? {}).flat();
+  // The message names the type itself.
+  const values = Object.entries(parameters ?? {}).flatMap(([name, value]) => (name === 'type' ? [] : [value].flat()));
   return values.length === 0 ? '' : ` (${values.map((each) => printable(String(each))).join(', ')})`;
 };
 
@@ -125,8 +160,8 @@ function schemaOf(value: unknown, where: string): (typeof KNOWN)[keyof typeof KN
 const isKnown = (type: unknown): type is keyof typeof KNOWN => typeof type === 'string' && Object.hasOwn(KNOWN, type);
 
 function checkPart(part: unknown, where: string): void {
-  if (typeof part !== 'string' || PERCENT.test(part)) return;
-  if (!new RegExp(QUANTITY_PATTERN, 'u').test(part))
-    throw new Invalid(`${where}: ${printable(part)} is neither a percentage such as 5% nor a size such as 10Gi`);
+  if (part === undefined || (typeof part === 'string' && PERCENT.test(part))) return;
+  if (typeof part !== 'string' || !new RegExp(QUANTITY_PATTERN, 'u').test(part))
+    throw new Invalid(`${where}: ${printable(String(part))} is neither a percentage such as 5% nor a size such as 10Gi`);
   parseQuantity(part);
 }

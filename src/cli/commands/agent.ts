@@ -41,8 +41,8 @@ export function agentCommand(context: Context): Command {
   return command('agent', {
     what: 'run the agent of a node; its pools are named by a file',
     examples: [
-      'flockctl agent --name host-a --dir /var/lib/flock --pools /etc/flock/pools.yaml --server https://10.0.0.1:9806 --invite "$TOKEN"',
-      'flockctl agent --name host-a --dir /var/lib/flock --pools /etc/flock/pools.yaml --server https://10.0.0.1:9806 --network 10.1.0.0/16',
+      'flockctl agent --name host-a --dir /var/lib/flock/agent --pools /etc/flock/pools.yaml --server https://10.0.0.1:9806 --invite "$TOKEN"',
+      'flockctl agent --name host-a --dir /var/lib/flock/agent --pools /etc/flock/pools.yaml --server https://10.0.0.1:9806 --network 10.1.0.0/16',
     ],
   })
     .requiredOption('--name <node>', 'name of this node', nodeArgument)
@@ -78,6 +78,8 @@ async function agent(context: Context, options: Options): Promise<void> {
   const records = recordsOf(context, options);
   const pools = await poolsIn(options.pools);
   const log = logFor(context, 'agent');
+  if (pools.length === 0)
+    log.warn({ node: options.name, file: options.pools }, `${options.pools} names no pool: this node will hold no volumes`);
   const alongside = await csiOf(options, { folder, log });
   // An agent that cannot run does not go on renewing a certificate.
   const ended = new AbortController();
@@ -170,7 +172,7 @@ async function poolsIn(file: string): Promise<PoolConfiguration[]> {
   } catch (cause) {
     throw new FlockError('NotFound', `the pools file ${file} cannot be read: ${messageOf(cause)}`, { cause });
   }
-  return parsePools(text);
+  return parsePools(text, file);
 }
 
 /** The identity's file; made with the invitation when there is none. An invitation that is not needed any more is no error: it may stay in a unit file. */
