@@ -3,9 +3,11 @@
 import { systemClock } from '../src/model/clock.ts';
 import { noCrash } from '../src/model/crash.ts';
 import { messageOf } from '../src/model/errors.ts';
+import { readWaited } from '../src/host/pressure.ts';
 import { openPool } from '../src/pools/open.ts';
 import type { Pool } from '../src/pools/pool.ts';
 import { pullRound } from '../src/transfer/receiver.ts';
+import { Restraint } from '../src/transfer/restraint.ts';
 import { serveTransfers } from '../src/transfer/sender.ts';
 import { spansOf } from '../src/transfer/spans.ts';
 import type { NodeIdentity } from '../src/api/certificates.ts';
@@ -14,7 +16,8 @@ import type { Hello, Progress, RoundOrder } from '../src/transfer/transfer.ts';
 import { overwriteRandomly } from './loads.ts';
 
 export interface Order {
-  open: { path: string; identity: NodeIdentity };
+  /** `restrained`: it gives way to others as an agent does. */
+  open: { path: string; identity: NodeIdentity; restrained: boolean };
   serve: { host: string; copy: string };
   fence: { fenced: boolean };
   overwrite: { copy: string; count: number };
@@ -78,6 +81,7 @@ let identity: NodeIdentity;
 let fenced = false;
 let limit: number | null = null;
 let sent = 0;
+let held: { restraint?: Restraint } = {};
 
 type Acts = { [O in keyof Order]: (order: Order[O]) => Promise<Answer[O]> };
 
@@ -85,6 +89,7 @@ const acts: Acts = {
   open: async (order) => {
     pool = await openPool({ name: 'bench', type: 'image', path: order.path }, { uuid: null });
     ({ identity } = order);
+    if (order.restrained) held = { restraint: new Restraint({ clock: systemClock, waited: () => readWaited() }) };
     return {};
   },
   serve: async ({ host, copy }) => {
@@ -95,6 +100,7 @@ const acts: Acts = {
       authorize: async () => ({ pool, copy, fenced }),
       onBytes: (bytes) => void (sent += bytes),
       compression: 'auto',
+      ...held,
     });
     return { port: server.port };
   },
@@ -135,6 +141,7 @@ async function pulled({ source, hello, copy, order }: PullOrder): Promise<Pulled
   const report = await pullRound(
     {
       ...common,
+      ...held,
       source,
       hello,
       identity: () => identity,

@@ -69,11 +69,11 @@ export interface Peers {
 }
 
 /** Two nodes with a pool each, running. */
-export async function startPeers(ground: Ground, ways: Ways = LOOPBACK): Promise<Peers> {
+export async function startPeers(ground: Ground, ways: Ways = LOOPBACK, restrained = false): Promise<Peers> {
   const peers = { source: new Peer(ways.namespaces?.[0] ?? null), target: new Peer(ways.namespaces?.[1] ?? null) };
   try {
-    await peers.source.ask('open', { path: ground.source, identity: await (await cluster)('node-a') });
-    await peers.target.ask('open', { path: ground.target, identity: await (await cluster)('node-b') });
+    await peers.source.ask('open', { path: ground.source, identity: await (await cluster)('node-a'), restrained });
+    await peers.target.ask('open', { path: ground.target, identity: await (await cluster)('node-b'), restrained });
     return peers;
   } catch (error) {
     await endPeers(peers);
@@ -144,7 +144,7 @@ export class Mover {
   async restartTarget(): Promise<void> {
     await this.peers.target.kill();
     this.peers.target = new Peer(this.#ways.namespaces?.[1] ?? null);
-    await this.peers.target.ask('open', { path: this.#ground.target, identity: await (await cluster)('node-b') });
+    await this.peers.target.ask('open', { path: this.#ground.target, identity: await (await cluster)('node-b'), restrained: false });
   }
 
   /** The target's copy and the source's points are gone. Both processes have ended. */
@@ -162,8 +162,11 @@ export class Mover {
 const copyNameOf = (copy: string): string => copyName({ volumeUid: VOLUME_UID, copy });
 
 /** One move of that load between two nodes of its own, cleaned up afterwards whatever happened. */
-export async function withMover<T>(parts: { ground: Ground; load: Load; ways?: Ways }, act: (mover: Mover) => Promise<T>): Promise<T> {
-  const peers = await startPeers(parts.ground, parts.ways);
+export async function withMover<T>(
+  parts: { ground: Ground; load: Load; ways?: Ways; restrained?: boolean },
+  act: (mover: Mover) => Promise<T>,
+): Promise<T> {
+  const peers = await startPeers(parts.ground, parts.ways, parts.restrained);
   let mover: Mover | null = null;
   try {
     mover = await Mover.start(peers, parts);

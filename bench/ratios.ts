@@ -36,6 +36,10 @@ export interface Ratios {
   residentMiB: number;
   /** The limit that was held worst: rate over limit. */
   limit: number;
+  /** The application's p99 of durable writes of 4 KiB while its volume is copied, over that alone. */
+  application: number;
+  /** Its longest write while a snapshot is taken, over that p99 alone. */
+  snapshot: number;
 }
 
 export interface Result {
@@ -104,6 +108,8 @@ function others(samples: Samples): Partial<Ratios> {
     resentMiB: Math.max(...(samples['resume']?.['MiB sent again after SIGKILL'] ?? [NaN])),
     residentMiB:
       Math.max(medianOf(samples, 'parallel', 'flock: source, resident'), medianOf(samples, 'parallel', 'flock: target, resident')) / MIB,
+    application: medianOf(samples, 'application', 'p99 while copied over p99 alone'),
+    snapshot: medianOf(samples, 'application', 'longest write while a snapshot is taken over p99 alone'),
     limit: limits.reduce((worst, held) => (Math.abs(held - 1) > Math.abs(worst - 1) ? held : worst), limits[0] ?? NaN),
   };
 }

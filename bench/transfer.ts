@@ -2,6 +2,7 @@
 // happens on the machine meets all of them alike.
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { measureApplication } from './application.ts';
 import { missingPrograms } from './packages.ts';
 import { onGround, warm, type Ground } from './ground.ts';
 import { databaseLoad, denseLoad, holesLoad, sparseLoad, type Load } from './loads.ts';
@@ -51,6 +52,7 @@ const CASES: Case[] = [
   { name: 'limit', measure: measureLimits },
   { name: 'resume', measure: measureResume },
   { name: 'parallel', measure: measureParallel },
+  { name: 'application', measure: measureApplication },
 ];
 
 /** What `check` measures. */

@@ -41,20 +41,23 @@ const RUNNING_OFF = 2;
 /** Between two looks: as long as others wait, and at most when nobody did several times. Seconds. */
 const PATIENCE = 30;
 const LONGEST_PATIENCE = 480;
-/** A copy is never slower than this, bytes a second, nor than this part of its fastest second: little enough that a look sees others. */
+/** A copy is never slower than this, bytes a second. */
 export const FLOOR = 1024 * 1024;
-const FLOOR_PART = 1 / 16;
+/** While the node is looked at, the part of its fastest second: so little that what waits are others. */
+const LOOK_PART = 1 / 16;
+/** What yields goes on with this part at least: an application that writes all the time is caught up with. */
+const YIELD_PART = 1 / 8;
 const DOWN = 0.7;
 const UP = 1.15;
 
 export const UNRESTRAINED: Restraint = { state: 'free', best: 0, patience: PATIENCE, high: 0, deaf: 0 };
 
-const floorOf = ({ best }: Known): number => Math.max(FLOOR, best * FLOOR_PART);
+const floorOf = ({ best }: Known, part = YIELD_PART): number => Math.max(FLOOR, best * part);
 
 /** Bytes a second for all background copying of the node; null: no ceiling. */
 export function ceilingOf(restraint: Restraint): number | null {
   if (restraint.state === 'free') return null;
-  return restraint.state === 'looking' ? floorOf(restraint) : restraint.ceiling;
+  return restraint.state === 'looking' ? floorOf(restraint, LOOK_PART) : restraint.ceiling;
 }
 
 /** The lower of what somebody set and what the node bears. */

@@ -43,10 +43,10 @@ test('two pieces of work share what the node bears, and get all of it back when 
     other.count(96 * MIB);
     await node.pass(1);
   }
-  assert.equal(one.ceiling(), 5 * MIB);
-  assert.deepEqual(node.restraint.heldBack, { by: 'io', ceiling: 10 * MIB });
-  other.leave();
   assert.equal(one.ceiling(), 10 * MIB);
+  assert.deepEqual(node.restraint.heldBack, { by: 'io', ceiling: 20 * MIB });
+  other.leave();
+  assert.equal(one.ceiling(), 20 * MIB);
   node.busy.io = 0;
   await node.pass(6);
   assert.equal(one.ceiling(), null);
@@ -84,7 +84,7 @@ test('what was read to be hashed waits its turn while there is a ceiling', async
   await node.clock.settle();
   node.busy.io = 0.9;
   for (let second = 0; second < 10; second += 1) {
-    work.count(16 * MIB);
+    work.count(8 * MIB);
     await node.pass(1);
   }
   const { signal } = new AbortController();
