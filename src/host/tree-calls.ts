@@ -48,6 +48,9 @@ export interface Time {
   ns: number;
 }
 
+export const isBefore = (one: Time, other: Time): boolean => one.s < other.s || (one.s === other.s && one.ns < other.ns);
+export const isSameTime = (one: Time, other: Time): boolean => one.s === other.s && one.ns === other.ns;
+
 export interface Device {
   major: number;
   minor: number;

@@ -31,6 +31,7 @@ export const FRAME = {
   TREE_DIRTY: 19,
   PACKED: 20,
   MEASURE: 21,
+  TREE_STILL: 22,
 } as const;
 export type FrameType = (typeof FRAME)[keyof typeof FRAME];
 
@@ -64,6 +65,7 @@ const LIMIT_OF: { [T in FrameType]: number } = {
   [FRAME.TREE_DIRTY]: CONTROL_LIMIT,
   [FRAME.PACKED]: LEAF,
   [FRAME.MEASURE]: LEAF,
+  [FRAME.TREE_STILL]: CONTROL_LIMIT,
 };
 
 export type Codec = 0 | 1;

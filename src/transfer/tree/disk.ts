@@ -1,9 +1,10 @@
 // Where a copy's manifests lie, and what time its disk says it is.
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { beAbsent } from '../../host/files.ts';
 import { syncWhole } from '../../host/syscalls.ts';
-import { statOf, type Time } from '../../host/tree-calls.ts';
+import { isBefore, statOf, type Time } from '../../host/tree-calls.ts';
 import { FlockError } from '../../model/errors.ts';
 import type { CopyName, Pool, TreeHandle } from '../../pools/pool.ts';
 import { partOf } from './manifest-file.ts';
@@ -25,6 +26,16 @@ export async function diskTime(pool: Pool, copy: CopyName): Promise<Time> {
     return statOf(file.fd).ctime;
   } finally {
     await beAbsent(path);
+  }
+}
+
+/** A time of the disk that is later than that of every change so far: its clock goes in steps of some ms. */
+export async function diskTimeAfter(pool: Pool, copy: CopyName): Promise<Time> {
+  const first = await diskTime(pool, copy);
+  for (;;) {
+    await setTimeout(1);
+    const now = await diskTime(pool, copy);
+    if (isBefore(first, now)) return now;
   }
 }
 

@@ -93,7 +93,10 @@ export class TreeRound {
       const settled = await this.#open(there, afresh);
       const end = await this.#apply(tree, settled);
       this.#meter.turnTo('verifying');
+      // While this side looks at its own; what it says counts last.
+      const still = settled ? this.#still() : null;
       const looked = await this.#look(tree, since);
+      await still;
       this.#crash('tree.round.walked');
       if (!settled || looked.digest === end.digest) return { end, looked, settled };
       if (afresh)
@@ -192,6 +195,13 @@ export class TreeRound {
   #look(tree: TreeHandle, readSince?: Time): Promise<Looked> {
     const { target } = this.#options;
     return look({ ...target, tree, signal: this.#link.ended, onRead: () => this.#meter.tell(), ...(readSince ? { readSince } : {}) });
+  }
+
+  /** Throws InUse when anything of the fenced source changed since it was fenced. */
+  #still(): Promise<Buffer> {
+    const asked = this.#link.ask(FRAME.TREE_STILL, Buffer.from('{}'));
+    asked.catch(() => undefined);
+    return asked;
   }
 
   async #dirty(): Promise<{ bytes: number; walkMs: number }> {

@@ -4,6 +4,8 @@ import { closeSync } from 'node:fs';
 import {
   attributeOf,
   attributesOf,
+  isBefore,
+  isSameTime,
   isVanished,
   O_PATH,
   openAt,
@@ -42,9 +44,6 @@ export interface Scanned {
   fd: number | null;
 }
 
-const isBefore = (one: Time, other: Time): boolean => one.s < other.s || (one.s === other.s && one.ns < other.ns);
-const isSame = (one: Time, other: Time): boolean => one.s === other.s && one.ns === other.ns;
-
 export class Scan {
   readonly #options: ScanOptions;
   readonly #walk: Walk;
@@ -80,7 +79,7 @@ export class Scan {
     const { entry, fd } = scanned;
     if (fd === null) return { ...entry, sums };
     const { ctime, mtime, size } = statOf(fd);
-    const changed = !isSame(ctime, entry.known.ctime) || !isSame(mtime, entry.mtime) || size !== entry.size;
+    const changed = !isSameTime(ctime, entry.known.ctime) || !isSameTime(mtime, entry.mtime) || size !== entry.size;
     if (changed && this.#options.settled)
       throw new FlockError(
         'Conflict',
@@ -91,7 +90,7 @@ export class Scan {
 
   #isKnown(before: KnownEntry | null, { type, stat, target }: Walked): before is KnownEntry {
     if (!before?.known.sure || before.type !== type || before.target !== target) return false;
-    if (before.known.ino !== stat.ino || !isSame(before.known.ctime, stat.ctime) || !isSame(before.mtime, stat.mtime)) return false;
+    if (before.known.ino !== stat.ino || !isSameTime(before.known.ctime, stat.ctime) || !isSameTime(before.mtime, stat.mtime)) return false;
     return type !== 'file' || this.#isContentKnown(before, stat);
   }
 

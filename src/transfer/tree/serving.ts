@@ -41,6 +41,9 @@ export class TreeServing {
         return this.#fetch(of.req, payload);
       case FRAME.TREE_DIRTY:
         return this.#parts.wire.send(controlFrame(of.type, of.req, await dirtyOf(this.#served)));
+      case FRAME.TREE_STILL:
+        await this.#opened().checkStill();
+        return this.#parts.wire.send(controlFrame(of.type, of.req, {}));
       default:
         throw new FlockError('Corrupt', `a target does not send frames of type ${of.type} about a directory`);
     }

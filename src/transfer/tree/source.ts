@@ -3,7 +3,7 @@
 import { closeSync } from 'node:fs';
 import type { CrashPoint } from '../../model/crash.ts';
 import { FlockError, messageOf } from '../../model/errors.ts';
-import { FORMATS, isVanished, openDirectoryAt, openFileAt, readable, statOf } from '../../host/tree-calls.ts';
+import { FORMATS, isVanished, openDirectoryAt, openFileAt, readable, statOf, type Time } from '../../host/tree-calls.ts';
 import type { TreeHandle } from '../../pools/pool.ts';
 import type { Log } from '../../api/log.ts';
 import type { Hello, Offer } from '../transfer.ts';
@@ -11,12 +11,13 @@ import { LEAF } from '../leaves.ts';
 import { Base } from './base.ts';
 import { filled, Hashed, isZero, pieces, readSmall, SMALL, sumsOf, sumsOfSmall, type Short } from './content.ts';
 import type { TreeCrashPoint } from './crash-points.ts';
-import { diskTime, flushTree, forgetManifests, manifestOf, openTree } from './disk.ts';
+import { diskTime, diskTimeAfter, flushTree, forgetManifests, manifestOf, openTree } from './disk.ts';
 import { TreeDigest, type KnownEntry } from './entry.ts';
 import { ManifestWriter } from './manifest-file.ts';
 import { pathOf, type Fetch, type OpenMessage } from './messages.ts';
 import { namesOf } from './paths.ts';
 import { Scan, type Scanned } from './scan.ts';
+import { checkStill } from './still.ts';
 import { StreamWriter } from './stream.ts';
 import { leafOf } from './sums.ts';
 
@@ -38,17 +39,19 @@ export class TreeSource {
   readonly #tree: TreeHandle;
   readonly #base: Base;
   readonly #scan: Scan;
+  readonly #start: Time;
   readonly #after: string | null;
   readonly #out = new StreamWriter();
   readonly #digest = new TreeDigest();
   #manifest: ManifestWriter | null;
   readonly #records: AsyncGenerator<void>;
   #over = false;
+  #isWritten = false;
 
   private constructor(
     served: TreeServed,
     order: OpenMessage,
-    parts: { tree: TreeHandle; base: Base; scan: Scan; manifest: ManifestWriter | null },
+    parts: { tree: TreeHandle; base: Base; scan: Scan; start: Time; manifest: ManifestWriter | null },
   ) {
     this.#served = served;
     this.settled = isSettled(served, order);
@@ -56,6 +59,7 @@ export class TreeSource {
     this.#tree = parts.tree;
     this.#base = parts.base;
     this.#scan = parts.scan;
+    this.#start = parts.start;
     this.#manifest = parts.manifest;
     this.#records = this.#produce();
   }
@@ -74,13 +78,19 @@ export class TreeSource {
     await using opened = new AsyncDisposableStack();
     const tree = opened.adopt(await openTree(pool, copy, 'read'), (each) => each.close());
     if (!settled) await flushTree(tree);
-    const start = await diskTime(pool, copy);
+    const start = settled ? await diskTimeAfter(pool, copy) : await diskTime(pool, copy);
     const base = opened.adopt(await Base.open(manifestOf(pool, copy)), (each) => each.close());
     const after = order.after === null ? null : pathOf(order.after);
     const isAsked = (path: string): boolean => hello.purpose !== 'scrub' && isBeyond(path, after);
     const scan = new Scan({ root: tree.fd, base, start, settled, signal, isAsked });
     opened.defer(() => scan.close());
-    const source = new TreeSource(served, order, { tree, base, scan, manifest: await ManifestWriter.create(manifestOf(pool, copy)) });
+    const source = new TreeSource(served, order, {
+      tree,
+      base,
+      scan,
+      start,
+      manifest: await ManifestWriter.create(manifestOf(pool, copy)),
+    });
     opened.move();
     return source;
   }
@@ -104,6 +114,14 @@ export class TreeSource {
     } finally {
       if (fd !== null) closeSync(fd);
     }
+  }
+
+  /** After the list of a fenced tree, before anything rests on it. Throws InUse, naming what changed; Conflict before the list's end. */
+  async checkStill(): Promise<void> {
+    if (!this.settled || !this.#over) throw new FlockError('Conflict', 'no list of a fenced directory was told to its end');
+    const { offer, signal } = this.#served;
+    const manifest = this.#isWritten ? manifestOf(offer.pool, offer.copy) : null;
+    await checkStill({ root: this.#tree.fd, since: this.#start, manifest, signal });
   }
 
   async close(): Promise<void> {
@@ -131,6 +149,7 @@ export class TreeSource {
     await this.#remembered(async (manifest) => {
       await manifest.finish();
       this.#manifest = null;
+      this.#isWritten = true;
     });
     this.#crash('tree.source.listed');
     this.#out.end({ digest: this.#digest.end(), entries: this.#digest.entries, bytes: this.#digest.bytes });
