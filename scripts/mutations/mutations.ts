@@ -57,6 +57,7 @@ export const MUTATIONS: readonly Mutation[] = [
           'const volume = this.#ports.known.volume(name) ?? (await freshVolume(client, name));\n    const moves = this.#ports.known.movesOf(name) ?? (await allMovesOf(client, name));',
       },
     ],
+    test: { file: 'src/agent/node.test.ts', name: 'a volume that is being cut over is not served, although no watch' },
   },
   {
     name: 'publish a copy whatever its label says',
@@ -69,6 +70,7 @@ export const MUTATIONS: readonly Mutation[] = [
       },
       { file: SERVED, search: '  return whyMoving(seen, volume) ?? ', replace: '  return ' },
     ],
+    test: { file: 'src/decide/publishing.test.ts', name: 'a copy that is not active is not served' },
   },
   {
     name: 'fence a copy that is in use',
@@ -82,6 +84,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: '    this.#holds.set(copy.name, { release: async () => undefined });',
       },
     ],
+    test: { file: 'src/decide/copies.test.ts', name: 'what is in use is neither fenced nor removed' },
   },
   {
     name: 'serve a copy that is ahead of its record',
@@ -97,16 +100,19 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'fence for a move of another epoch',
     rule: EXCLUDE,
     patches: [{ file: COPIES, search: '!isCommitted(move) && move.status?.epoch === copy.label.epoch;', replace: '!isCommitted(move);' }],
+    seed: 9,
   },
   {
     name: 'give a source back without a raised epoch',
     rule: EXCLUDE,
     patches: [{ file: COPIES, search: '  if (copy.label.epoch < epoch) return', replace: '  if (copy.label.epoch <= epoch) return' }],
+    seed: 1,
   },
   {
     name: 'abort without raising the epoch',
     rule: EXCLUDE,
     patches: [{ file: CONTROLLER, search: 'epoch: (volume.spec.epoch ?? 0) + 1 } });', replace: 'epoch: volume.spec.epoch ?? 0 } });' }],
+    test: { file: 'src/controller/lifecycle.test.ts', name: 'a source that cannot be reached while it is fenced is given back' },
   },
   {
     name: 'commit without a compare-and-swap',
@@ -130,6 +136,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'const patch = { metadata: { uid: move.metadata.uid }, status: changes };',
       },
     ],
+    seed: 11,
   },
   {
     name: 'remove the target of a cancelled move that may still commit',
@@ -143,6 +150,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       { file: MOVES, search: "  if (volume && isOurs(seen, volume)) return { step: 'phase', phase: 'Committed' };\n", replace: '' },
     ],
+    test: { file: 'src/decide/moves.test.ts', name: 'Cancelling: a commit that came first wins' },
   },
   {
     name: 'take a lost answer to a commit for a failure',
@@ -154,6 +162,7 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'decide a removal on what a watch knows',
     rule: NOT_DESTROYED,
     patches: [{ file: 'src/agent/reconcile.ts', search: '    world.moves = await allMovesOf(this.#ports.client, name);\n', replace: '' }],
+    test: { file: 'src/agent/node.test.ts', name: 'a lagging watch that has not told of the move does not cost what was copied' },
   },
   {
     name: 'release a superseded copy before its successor was scrubbed',
@@ -165,11 +174,13 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: "return { step: 'release' };",
       },
     ],
+    seed: 4,
   },
   {
     name: 'release a superseded copy before its time',
     rule: NOT_DESTROYED,
     patches: [{ file: MOVES, search: '  if (left > 0) return wait(null, left);\n', replace: '' }],
+    seed: 4,
   },
   {
     name: 'remove a superseded copy without a release',
@@ -181,6 +192,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: '',
       },
     ],
+    seed: 1,
   },
   {
     name: 'serve bytes that are not final as the final ones',
@@ -211,6 +223,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: "if (verified ?? true) return { step: 'commit' };",
       },
     ],
+    seed: 1,
   },
   {
     name: 'format whatever the label says',
@@ -222,6 +235,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'found.label.filesystem, false, options);',
       },
     ],
+    test: { file: 'src/agent/node.test.ts', name: 'a volume that was formatted and whose device looks blank is refused' },
   },
   {
     name: 'forget at the target that the source was formatted',
@@ -245,11 +259,13 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'return first(seen, volume, { id, entry });',
       },
     ],
+    test: { file: 'src/agent/node.test.ts', name: 'a copy that was made and is gone is an error, and never made again' },
   },
   {
     name: 'take a pool that is not there for one without copies',
     rule: SURVIVES,
     patches: [{ file: COPIES, search: '!onDisk.has(id) && seen.pools.has(entry.pool))', replace: '!onDisk.has(id))' }],
+    seed: 11,
   },
   {
     name: 'let a volume go while a node still reports a copy',
@@ -261,6 +277,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'if (seen.moves === 0)',
       },
     ],
+    seed: 1,
   },
   {
     name: 'forget a mount before it is undone',
@@ -274,11 +291,13 @@ export const MUTATIONS: readonly Mutation[] = [
           "        await this.#publications.remove(publication.copy, publication.target);\n        this.#ports.crash('unpublish:unmounted');\n        await this.#ports.mounts.beUnmounted(publication.target);",
       },
     ],
+    seed: 7,
   },
   {
     name: 'serve whoever asks',
     rule: '9, a source serves only the node that the record names',
     patches: [{ file: 'src/agent/authorize.ts', search: '[move.spec.target === peer, ', replace: "[peer !== '', " }],
+    seed: 8,
   },
   {
     name: 'let two moves of a volume go at once',
@@ -290,6 +309,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: "  if (seen.earlier === '') return wait({ reason: 'Queued',",
       },
     ],
+    seed: 1,
   },
   {
     name: 'judge the order of moves by what a watch knows',
@@ -319,6 +339,7 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'leave a source fenced after a cancel',
     rule: ENDS,
     patches: [{ file: MOVES, search: "  if (volume.spec.epoch === epoch) return { step: 'unfence' };\n", replace: '' }],
+    test: { file: 'src/decide/moves.test.ts', name: 'Cancelling: a fence is lifted first, by a swap that makes late commits fail' },
   },
   {
     name: 'leave the points of ended moves',
@@ -330,6 +351,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: '.filter((point) => !isPointNeeded(seen, copy, point) && false)',
       },
     ],
+    seed: 3,
   },
   {
     name: 'freeze no point at the commit',
@@ -341,6 +363,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: '',
       },
     ],
+    seed: 4,
   },
   {
     name: 'write the time at every look at a node',
@@ -352,6 +375,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: "lastTransitionTime: same?.type === '' ? same.lastTransitionTime : at };",
       },
     ],
+    seed: 1,
   },
 
   // ---- orders of writes (docs/moves.md) --------------------------------------------------------------------------------------------
@@ -365,6 +389,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'finalizers }',
       },
     ],
+    test: { file: 'src/simulation/simulation.test.ts', name: 'whoever dies at accept:finalizer and is started again' },
   },
   {
     name: 'label a copy formatted before it is',
@@ -378,6 +403,7 @@ export const MUTATIONS: readonly Mutation[] = [
           "    if (!found.label.formatted) await this.#copies.relabel(found, { formatted: true });\n    this.#ports.crash('publish:formatted');\n    await this.#ports.mounts.beFormatted(device, found.label.filesystem, found.label.formatted, options);\n",
       },
     ],
+    seed: 1,
   },
   {
     name: 'remember a mount after it is made',
@@ -391,6 +417,7 @@ export const MUTATIONS: readonly Mutation[] = [
           "    try {\n      await this.#mountAt(found, device, wanted);\n      this.#ports.crash('publish:mounted');\n      await this.#publications.add(found.name, { ...wanted, volume: found.label.volume });\n",
       },
     ],
+    test: { file: 'src/simulation/simulation.test.ts', name: 'whoever dies at publish:mounted and is started again' },
   },
   {
     name: 'report a fence that is on no label',
@@ -403,6 +430,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: "    crash('fence:labelled');\n",
       },
     ],
+    seed: 1,
   },
   {
     name: 'activate a copy before its commit point is frozen',
@@ -421,6 +449,7 @@ export const MUTATIONS: readonly Mutation[] = [
           "    this.#ports.crash('activate:labelled');\n    if (found.pool.points) await found.pool.freeze(found.name, commitPoint(moveUid));\n",
       },
     ],
+    seed: 9,
   },
   {
     name: 'forget a copy before it is removed',
@@ -434,6 +463,7 @@ export const MUTATIONS: readonly Mutation[] = [
           "    await this.#forget(step.copy, world);\n    this.#ports.crash('remove:removed');\n    await found.pool.remove(found.name, volume(world).spec.wipe ?? 'none');\n    await this.#changed(found.pool.name);\n    await this.#proveAbsent(uid, found);\n",
       },
     ],
+    seed: 1,
   },
   {
     name: 'activate a copy that its journal does not prove',
@@ -493,6 +523,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       { file: 'src/controller/snapshots.ts', search: 'makes: isDeleting(snapshot) ? await this.#makes(name) : [],', replace: 'makes: [],' },
     ],
+    seed: 5,
   },
   {
     name: 'remove a copy that holds snapshots',
@@ -503,6 +534,7 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'release the point of a snapshot that nobody deleted',
     rule: SNAPSHOTS,
     patches: [{ file: COPIES, search: 'return !isTakenElsewhere(seen, id, point);', replace: 'return isTakenElsewhere(seen, id, point);' }],
+    seed: 3,
   },
   {
     name: 'take a snapshot of a copy that is not served',
@@ -514,6 +546,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: "id !== '' && label.role !== 'standby';",
       },
     ],
+    test: { file: 'src/decide/copy-snapshots.test.ts', name: 'a snapshot is not taken of a copy that was superseded' },
   },
   {
     name: 'report a snapshot before it is taken',
@@ -531,6 +564,7 @@ export const MUTATIONS: readonly Mutation[] = [
           '    await this.#report(snapshot, { ...holds, obstacle: null });\n    await pool.freeze(name, snapshotPoint(snapshot.metadata.uid));\n    this.#inventory.touched(pool.name);\n',
       },
     ],
+    seed: 3,
   },
   {
     name: 'forget a snapshot before its point is released',
@@ -583,6 +617,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: '  if (from !== null) return void (await pool.create',
       },
     ],
+    seed: 3,
   },
   {
     name: 'format a clone',
@@ -605,6 +640,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: '    if (hasFilesystem(found)) return local;\n',
       },
     ],
+    seed: 3,
   },
   {
     name: 'keep what was taken for a clone',
