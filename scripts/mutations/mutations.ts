@@ -489,6 +489,10 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'this.#holds.set(copy.name, { release: async () => undefined });',
       },
     ],
+    test: {
+      file: 'src/simulation/simulation.test.ts',
+      name: 'a directory of which somebody has files open without a mount is fenced only once',
+    },
   },
   {
     name: 'hold a directory without looking for who has it open',
@@ -529,6 +533,7 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'remove a copy that holds snapshots',
     rule: SNAPSHOTS,
     patches: [{ file: HELD, search: '  if (kept.length === 0) return null;\n', replace: '  if (kept.length >= 0) return null;\n' }],
+    seed: 3,
   },
   {
     name: 'release the point of a snapshot that nobody deleted',

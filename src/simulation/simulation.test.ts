@@ -84,6 +84,24 @@ test('what an agent cannot do is told of by an event, with the reason', async ()
   assert.ok(lines.some((line) => /tells of db \(Warning GrowFailed\): .*room/u.test(line)));
 });
 
+test('a directory of which somebody has files open without a mount is fenced only once he has closed them', async () => {
+  const { world, volume } = await withVolume(null, FOLDERS);
+  const machine = world.machine('node-1');
+  const [copy] = machine.copies.values();
+  assert.ok(copy);
+  const file = { copy, who: 'a backup' };
+  machine.open.add(file);
+  const spec = { volume: 'db', target: 'node-2' };
+  world.server.registry.create<Move>(Moves, { apiVersion: GROUP_VERSION, kind: 'Move', metadata: { name: 'there' }, spec } as Move);
+  await world.pass(15_000);
+  assert.equal(copy.label.role, 'active');
+  assert.equal(world.moves()[0]?.status?.obstacle?.reason, 'InUse');
+  machine.open.delete(file);
+  await world.pass(240_000);
+  assert.equal(volume()?.spec.node, 'node-2');
+  assert.equal(world.rules.breach, null);
+});
+
 /** Whoever passes this point first dies there; all others live. True once it happened. */
 function dyingAt(world: World, role: string, point: string): () => boolean {
   let died = false;
