@@ -157,6 +157,9 @@ export class CopyActs {
       refuseWhilePublished(local);
       // A scrub of the move that brought it may have it open for repairs.
       if (local.found.label.role === 'active' && local.found.label.moveUid) await this.#transfers.stop(local.found.label.moveUid);
+      // What rounds have listed can be carried; of a source that was fenced before it is too late to ask.
+      if (ordered.status?.round === undefined && local.found.label.role === 'active')
+        await this.#ports.transfer.checkCarried(local.found.pool, local.found.name);
       await this.#copies.hold(local.found);
     } catch (error) {
       if (error instanceof FlockError && !saysSame(error, before))

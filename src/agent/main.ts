@@ -18,6 +18,7 @@ import { beFolder, tryLockFile } from '../host/files.ts';
 import type { PoolConfiguration } from '../pools/configuration.ts';
 import { dropJournal, readJournal } from '../transfer/journal.ts';
 import { pullRound } from '../transfer/receiver.ts';
+import { checkCarried } from '../transfer/tree/carried.ts';
 import { Restraint } from '../transfer/restraint.ts';
 import { scrub } from '../transfer/scrub.ts';
 import { serveTransfers } from '../transfer/sender.ts';
@@ -116,7 +117,7 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
       mounts,
       publications: () => openPublications(join(folder, 'publications.json'), mounts),
       listen: (calls, text) => serveSocket(socket, calls, text),
-      transfer: { pullRound, scrub, readJournal, dropJournal },
+      transfer: { pullRound, scrub, checkCarried, readJournal, dropJournal },
       clock: systemClock,
       random: Math.random,
       crash,

@@ -38,10 +38,12 @@ export interface Mounts {
   beFlushed(target: string): Promise<void>;
 }
 
-/** The transfer's target side. */
+/** The transfer's target side, and what a source is asked before it is fenced. */
 export interface Transfer {
   pullRound(options: PullOptions, order: RoundOrder): Promise<RoundReport>;
   scrub(options: PullOptions, point: string): Promise<ScrubReport>;
+  /** Throws Unsupported for a source that no round could take over. */
+  checkCarried(pool: Pool, copy: CopyName): Promise<void>;
   readJournal(pool: Pool, copy: CopyName): Promise<JournalState | null>;
   dropJournal(pool: Pool, copy: CopyName): Promise<void>;
 }

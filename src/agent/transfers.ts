@@ -2,7 +2,7 @@
 // again from its journal after a pause; what it reports goes to the Move's `incoming`.
 import { bandwidthOf } from '../decide/moves.ts';
 import { phaseOf } from '../decide/observed.ts';
-import { FlockError, messageOf, reasonOf } from '../model/errors.ts';
+import { FlockError, isReason, messageOf, reasonOf } from '../model/errors.ts';
 import { timestamp } from '../model/clock.ts';
 import type { Stored } from '../model/meta.ts';
 import type { Incoming, Move } from '../model/move.ts';
@@ -111,8 +111,8 @@ export class Transfers {
       this.#vain.delete(move.metadata.uid);
     } catch (error) {
       if (running.stop.signal.aborted) return;
-      log.warn({ ...fields, error: messageOf(error) }, 'transfer failed; it goes on from its journal');
-      await this.#failed(move, error).catch((second: unknown) =>
+      log.warn({ ...fields, error: messageOf(error) }, 'transfer failed');
+      await this.#failed(move, copy, error).catch((second: unknown) =>
         log.warn({ ...fields, error: messageOf(second) }, 'the failure could not be recorded'),
       );
       await clock.sleep(this.#pause(move, running), running.stop.signal).catch(() => undefined);
@@ -127,12 +127,12 @@ export class Transfers {
     return Math.min(longest, first * 2 ** Math.max(0, vain - 1));
   }
 
-  async #failed(move: Stored<Move>, error: unknown): Promise<void> {
+  async #failed(move: Stored<Move>, copy: FoundCopy, error: unknown): Promise<void> {
     const failures = (this.#failures.get(move.metadata.uid) ?? 0) + 1;
     this.#failures.set(move.metadata.uid, failures);
     const obstacle = {
       reason: reasonOf(error),
-      message: `${messageOf(error)} (try ${failures}; it goes on by itself)`,
+      message: isLasting(error, copy) ? messageOf(error) : `${messageOf(error)} (try ${failures}; it goes on by itself)`,
       since: timestamp(this.#ports.clock),
     };
     this.#ports.tell(move, 'Warning', 'TransferFailed', obstacle.message);
@@ -237,6 +237,9 @@ export class Transfers {
     };
   }
 }
+
+/** A tree that cannot be carried becomes no other by trying again: the controller ends the move. */
+const isLasting = (error: unknown, { pool }: FoundCopy): boolean => pool.openTree !== undefined && isReason(error, 'Unsupported');
 
 /** Bytes were written that were not there before: what was only compared is compared again by the next try. */
 const isMore = (now: Progress, before: Progress | null): boolean =>

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, lstatSync, mkdirSync, readlinkSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, readlinkSync, rmSync, statSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { createInterface } from 'node:readline';
@@ -121,6 +121,27 @@ test(
     await engine.endsClean();
   },
 );
+
+test('what cannot be carried is found before the fence: the move fails, and the volume is used on', { skip: needsRoot }, async (t) => {
+  const engine = await startEngine(t, TWO);
+  await engine.volume('odd', { size: '64Mi', pool: 'local', node: 'node-1' });
+  const huge = join(await engine.mount('odd'), 'huge');
+  writeFileSync(huge, 'x');
+  truncateSync(huge, 5 * 2 ** 40);
+  await engine.createMove('mounted', { volume: 'odd', target: 'node-2' });
+  await engine.untilPhase('mounted', 'Failed');
+  await engine.unmount('odd');
+  await engine.createMove('idle', { volume: 'odd', target: 'node-2' });
+  const { status } = await engine.untilPhase('idle', 'Failed');
+  assert.match(status?.obstacle?.message ?? '', /"huge" has [0-9]+ bytes, holes included; files of more than .* are not carried/u);
+  assert.equal(status?.outgoing?.fencedEpoch ?? null, null);
+  assert.equal(existsSync(join(await engine.mount('odd'), 'huge')), true);
+  rmSync(huge);
+  await engine.unmount('odd');
+  await engine.createMove('again', { volume: 'odd', target: 'node-2' });
+  await engine.untilPhase('again', 'Retaining');
+  await engine.endsClean();
+});
 
 test('flockctl moves a directory, and says what enforces its size', { skip: needsRoot }, async (t) => {
   const engine = await startEngine(t, TWO);

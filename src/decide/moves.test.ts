@@ -155,6 +155,18 @@ table('Pending', [
 ]);
 
 const BEFORE_COMMIT: MovePhase[] = ['Reserving', 'Syncing', 'ReadyToCutOver', 'Fencing', 'FinalDelta', 'Verifying'];
+const DIRECTORIES = aNode('node-1', { pool: { type: 'directory', points: false } });
+const TOO_DEEP = { reason: 'Unsupported', message: '"a" is too deep', since: at(0) };
+for (const phase of BEFORE_COMMIT)
+  for (const side of ['outgoing', 'incoming'] as const)
+    table(phase, [
+      [
+        `a directory that cannot be carried, as its ${side} side says, ends it and gives the source back`,
+        seenIn(phase, { status: { [side]: { obstacle: TOO_DEEP } } }, { source: DIRECTORIES }),
+        cancel('Failed', 'Unsupported', '"a" is too deep'),
+      ],
+    ]);
+
 for (const phase of BEFORE_COMMIT)
   table(phase, [
     [

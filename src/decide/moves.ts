@@ -185,7 +185,7 @@ function beforeCommit(seen: MoveSeen): MoveStep | null {
   const behind = whyBehind(seen, volume);
   if (behind) return wait(behind);
   if (asksToCancel(seen.move)) return cancel('Cancelled', 'CancelAsked', 'cancelled by request');
-  if (volume.spec.epoch === statusOf(seen).epoch) return null;
+  if (volume.spec.epoch === statusOf(seen).epoch) return whyNotCarried(seen);
   // Somebody swapped the volume: this move did (its answer was lost), or a takeover or an earlier abort did.
   if (isOurs(seen, volume)) return { step: 'phase', phase: 'Committed' };
   if (wasGivenBack(seen, volume)) return resuming(seen, volume);
@@ -194,6 +194,14 @@ function beforeCommit(seen: MoveSeen): MoveStep | null {
     'Superseded',
     `the volume's placement changed during the move: it is at epoch ${volume.spec.epoch}, the move began at ${statusOf(seen).epoch}`,
   );
+}
+
+/** A directory that holds what cannot be carried stays so, however often it is tried: its source is given back at once. */
+function whyNotCarried(seen: MoveSeen): MoveStep | null {
+  const { pool = '', outgoing, incoming } = statusOf(seen);
+  if (![seen.source, seen.target].some((node) => node?.status?.pools?.[pool]?.type === 'directory')) return null;
+  const why = [outgoing?.obstacle, incoming?.obstacle].find((obstacle) => obstacle?.reason === 'Unsupported');
+  return why ? cancel('Failed', why.reason, why.message) : null;
 }
 
 /** The records are older than the disks: neither a commit nor an abort of this move may be what the disks went on from. */

@@ -16,6 +16,7 @@ export function transferOf(parts: PullParts): Transfer {
   const { journals } = machine;
   return {
     pullRound: (options, order) => pullRound(parts, options, order),
+    checkCarried: async () => {},
     scrub: (options, point) => scrub(parts, options, point),
     readJournal: async (_pool, copy) => {
       await life.pause();

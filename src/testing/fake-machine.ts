@@ -120,6 +120,7 @@ export type Dial = (from: string, to: string) => Authorize;
 export function fakeTransfer(node: string, of: Machine, dial: Dial): Transfer {
   return {
     pullRound: (options, order) => pullRound(node, of, { dial, options, order }),
+    checkCarried: async () => {},
     scrub: async (options, point) => {
       const offer = await dial(node, options.source.node)(options.hello, { node, uid: null });
       const [here, there] = await Promise.all([
