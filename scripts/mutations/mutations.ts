@@ -587,6 +587,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: '',
       },
     ],
+    seed: 8,
   },
   {
     name: 'judge by a watch which snapshots a copy holds',
@@ -634,6 +635,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: 'const formatted = (moveUid === undefined ? false : source?.formatted) ?? false;',
       },
     ],
+    test: { file: 'src/controller/snapshots.test.ts', name: 'what begins with a snapshot of a formatted volume is formatted' },
   },
   {
     name: 'serve a clone under the identity of its source',
@@ -642,10 +644,13 @@ export const MUTATIONS: readonly Mutation[] = [
       {
         file: PUBLISHING,
         search: '    if (!found.label.cloned || !hasFilesystem(found)) return local;\n',
-        replace: '    if (hasFilesystem(found)) return local;\n',
+        replace: '    if (found.label.cloned !== undefined || !hasFilesystem(found)) return local;\n',
       },
     ],
-    seed: 3,
+    test: {
+      file: 'src/controller/snapshots.test.ts',
+      name: 'a snapshot is of the bytes of its moment, and a volume that begins with it has these',
+    },
   },
   {
     name: 'keep what was taken for a clone',
@@ -657,6 +662,10 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: "  return isDeleting(volume) && volume.spec.epoch === -1 ? { step: 'dropSource', snapshot: source.metadata.name } : null;",
       },
     ],
+    test: {
+      file: 'src/controller/snapshots.test.ts',
+      name: 'a clone of a volume is of its bytes as they are, and nothing that was taken for it stays',
+    },
   },
 
   // ---- what a simulation without bytes on disks, wires and people's strings cannot see -----------------------------------------------

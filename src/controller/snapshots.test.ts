@@ -62,6 +62,17 @@ test('a snapshot is of the bytes of its moment, and a volume that begins with it
   assert.equal(block(world, 'copy', DISTINCT), identity);
 });
 
+test('what begins with a snapshot of a formatted volume is formatted, by its own label, before anybody has mounted it', async () => {
+  const world = await inUse();
+  await snapshot(world);
+  await create(world, 'copy', { source: { snapshot: 's1' } });
+  const labels = [...world.machine('node-1').disk.copies.values()].map(({ label }) => label).filter(({ volume }) => volume === 'copy');
+  assert.deepEqual(
+    labels.map(({ formatted, cloned }) => ({ formatted, cloned })),
+    [{ formatted: true, cloned: true }],
+  );
+});
+
 test('a clone of a volume is of its bytes as they are, and nothing that was taken for it stays', async () => {
   const world = await inUse();
   await create(world, 'copy', { source: { volume: 'db' } });
