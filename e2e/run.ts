@@ -17,7 +17,7 @@ interface Scenario {
 
 const SCENARIOS: readonly Scenario[] = [
   { name: 'rig', about: 'the cluster itself: nodes, pods, DNS, LVM, power cuts, partitions', core: true },
-  { name: 'lvm', about: 'volumes on real LVM, thick and thin: made, grown, moved between nodes, deleted', core: true },
+  { name: 'lvm', about: 'volumes on real LVM, thick and thin: made, grown, moved between nodes, deleted', core: false },
   { name: 'lvm-pools', about: 'every promise of a pool on real LVM; agents killed while they make points', core: false },
   { name: 'directory-pools', about: 'every promise of a pool of directories with project quotas', core: false },
   { name: 'csi-lvm', about: 'csi-sanity, the conformance suite, with pools on real LVM', core: false },
@@ -32,7 +32,7 @@ const SCENARIOS: readonly Scenario[] = [
   { name: 'rights', about: 'what an agent may write: its own node and nothing else', core: true },
   { name: 'moving', about: 'volumes that follow their pods to other nodes', core: true },
   { name: 'failures', about: 'controllers, kubelets and nodes that die; more claims than room', core: true },
-  { name: 'upgrade', about: 'the driver replaced while pods write, taken away and installed again', core: true },
+  { name: 'upgrade', about: 'the driver replaced while pods write, taken away and installed again', core: false },
   { name: 'agents', about: 'agents that are killed in each call of a kubelet', core: false },
   { name: 'many', about: '200 volumes made and deleted, 500 at once: memory, and what is left', core: false },
 ];
