@@ -155,17 +155,20 @@ export class CopyActs {
     const before = ordered.status?.outgoing?.obstacle;
     try {
       refuseWhilePublished(local);
-      // A scrub of the move that brought it may have it open for repairs.
-      if (local.found.label.role === 'active' && local.found.label.moveUid) await this.#transfers.stop(local.found.label.moveUid);
-      // What rounds have listed can be carried; of a source that was fenced before it is too late to ask.
-      if (ordered.status?.round === undefined && local.found.label.role === 'active')
-        await this.#ports.transfer.checkCarried(local.found.pool, local.found.name);
+      if (local.found.label.role === 'active') await this.#beforeHold(ordered, local.found);
       await this.#copies.hold(local.found);
     } catch (error) {
       if (error instanceof FlockError && !saysSame(error, before))
         await patchMove(this.#ports.client, ordered, { outgoing: { obstacle: this.#obstacle(error, before) } });
       throw error;
     }
+  }
+
+  async #beforeHold(ordered: Stored<Move>, { label, pool, name }: FoundCopy): Promise<void> {
+    // A scrub of the move that brought it may have it open for repairs.
+    if (label.moveUid) await this.#transfers.stop(label.moveUid);
+    // What rounds have listed can be carried.
+    if (ordered.status?.round === undefined) await this.#ports.transfer.checkCarried(pool, name);
   }
 
   async #pull(uid: string, step: Of<'pull'>, world: World): Promise<void> {

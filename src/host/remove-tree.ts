@@ -1,6 +1,7 @@
 // Removes an entry of a tree, and of a directory all that is in it, innermost first; by descriptors, so that no link leads out and no depth is
 // too deep. Safe to repeat.
 import { closeSync } from 'node:fs';
+import { sayingProtected } from './protected.ts';
 import { FORMATS, namesIn, openDirectoryAt, removeAt, statAt } from './tree-calls.ts';
 import { Bursts } from './bursts.ts';
 
@@ -12,16 +13,16 @@ interface Level {
 }
 
 export async function removeTree(dir: number, name: string): Promise<void> {
-  if (!isDirectory(dir, name)) return removeAt(dir, name, 'entry');
+  if (!isDirectory(dir, name)) return removed(dir, name);
   const bursts = new Bursts();
   const levels: Level[] = [entered(dir, name)];
   try {
     for (let level = levels.at(-1); level; level = levels.at(-1)) {
       if (bursts.isOver) await bursts.rest();
       const next = level.names.pop();
-      if (next === undefined) leave(levels, dir);
+      if (next === undefined) await leave(levels, dir);
       else if (isDirectory(level.fd, next)) levels.push(entered(level.fd, next));
-      else removeAt(level.fd, next, 'entry');
+      else await removed(level.fd, next);
     }
   } finally {
     for (const { fd } of levels) closeSync(fd);
@@ -35,8 +36,11 @@ function entered(dir: number, name: string): Level {
   return { fd, name, names: namesIn(fd) };
 }
 
-function leave(levels: Level[], dir: number): void {
+const removed = (dir: number, name: string): Promise<void> => sayingProtected(dir, name, () => removeAt(dir, name, 'entry'));
+
+async function leave(levels: Level[], dir: number): Promise<void> {
   const { fd, name } = levels.pop() as Level;
   closeSync(fd);
-  removeAt(levels.at(-1)?.fd ?? dir, name, 'directory');
+  const above = levels.at(-1)?.fd ?? dir;
+  await sayingProtected(above, name, () => removeAt(above, name, 'directory'));
 }

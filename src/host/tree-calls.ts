@@ -10,6 +10,8 @@ const AT_SYMLINK_NOFOLLOW = 0x100;
 const AT_REMOVEDIR = 0x200;
 const AT_EMPTY_PATH = 0x1000;
 const STATX_BASIC = 0x7ff;
+const STATX_ATTR_IMMUTABLE = 0x10;
+const STATX_ATTR_APPEND = 0x20;
 const UTIME_OMIT = 0x3ffffffe;
 const POSIX_FADV_DONTNEED = 4;
 
@@ -128,7 +130,7 @@ function proven(what: () => string, value: number): number {
 }
 
 /** The errno that a failure here stands for; null: it is another's error. */
-const errnoOf = (error: unknown): string | null =>
+export const errnoOf = (error: unknown): string | null =>
   error instanceof FlockError ? ((error.cause as { code?: string } | undefined)?.code ?? null) : null;
 
 /** The entry vanished, or became something else, between two looks at it. */
@@ -168,6 +170,14 @@ export function statAt(dir: number, name: string): Stat {
 export function statOf(fd: number): Stat {
   proven(() => 'looking at an open file', calls().statx(fd, ITSELF, AT_EMPTY_PATH, STATX_BASIC, stat));
   return read();
+}
+
+/** As chattr calls it; null: neither, or it cannot be looked at. By an absolute path. */
+export function protectionAt(path: string): 'i' | 'a' | null {
+  if (calls().statx(-1, bytesOf(path), AT_SYMLINK_NOFOLLOW, STATX_BASIC, stat) < 0) return null;
+  const attributes = stat.readUInt32LE(8);
+  if ((attributes & STATX_ATTR_IMMUTABLE) !== 0) return 'i';
+  return (attributes & STATX_ATTR_APPEND) === 0 ? null : 'a';
 }
 
 function read(): Stat {

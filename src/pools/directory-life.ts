@@ -4,6 +4,7 @@ import { closeSync } from 'node:fs';
 import { rmdir } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { beAbsent, isCode, syncFolder } from '../host/files.ts';
+import { sayingProtected } from '../host/protected.ts';
 import { removeTree } from '../host/remove-tree.ts';
 import { namesIn } from '../host/tree-calls.ts';
 import { FlockError } from '../model/errors.ts';
@@ -77,7 +78,7 @@ async function treeRemoved(place: DirectoryPlace, path: string, project: number 
   const afterwards = await place.limits.drop(path, project);
   place.crash('remove:unlimited');
   try {
-    await rmdir(path);
+    await sayingProtected(-1, path, () => rmdir(path));
   } catch (error) {
     throw isCode(error, 'ENOTEMPTY', 'EBUSY')
       ? new FlockError('InUse', `${basename(path)} is being removed and somebody puts something into it: end that and try again`, {

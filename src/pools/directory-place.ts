@@ -1,9 +1,10 @@
 // Where a copy of a directory pool lies: beside its label, or in `retired/` once it is fenced. The label says where it belongs; a hold takes it
 // there before its label says so. Within the copy's turn.
 import { constants, openSync, closeSync } from 'node:fs';
-import { rename } from 'node:fs/promises';
+import { lstat, mkdir, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { syncFolder } from '../host/files.ts';
+import { ifThere, syncFolder } from '../host/files.ts';
+import { sayingProtected } from '../host/protected.ts';
 import { mountsOfTree, usersOfTree } from '../host/tree-holders.ts';
 import { FlockError } from '../model/errors.ts';
 import type { CopyLabel } from '../model/label.ts';
@@ -63,10 +64,28 @@ function isDirectoryItself(path: string): boolean {
 
 export const openedTree = (path: string): number => openSync(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
 
+/**
+ * The folder of fenced copies is there. When somebody took it away it is made anew: whatever lay in it is gone with it. Throws Conflict for a
+ * link, or another filesystem: then fenced copies lie, or would lie, elsewhere.
+ */
+export async function beRetiring(pool: string): Promise<void> {
+  const path = join(pool, RETIRED);
+  const found = await ifThere(lstat(path));
+  if (found === null) {
+    await mkdir(path, { mode: 0o700 });
+    await syncFolder(pool);
+  } else if (!found.isDirectory() || found.dev !== (await stat(pool)).dev)
+    throw new FlockError(
+      'Conflict',
+      `${path} is to be a folder of the pool itself and is ${found.isDirectory() ? 'another filesystem' : 'a link or a file'}: fenced copies would lie elsewhere. Take it away, and bring what lies there back as ${path}/`,
+    );
+}
+
 export async function beAt(place: Place, name: CopyName, wanted: string): Promise<void> {
   const there = await treeOf(place, name);
   if (there === null || there === wanted) return;
-  await rename(there, wanted);
+  await beRetiring(place.path);
+  await sayingProtected(-1, there, () => rename(there, wanted));
   await syncFolder(place.path);
   await syncFolder(join(place.path, RETIRED));
 }

@@ -1,9 +1,9 @@
 // Pool `directory`: a copy is a directory of one filesystem that all share. It has no blocks and no points; it is fenced by its place and a
 // proof that nobody uses it, and kept within its size by what the filesystem offers. Knows no records.
 import { closeSync } from 'node:fs';
-import { mkdir, readdir } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ifThere, isCode } from '../host/files.ts';
+import { ifThere } from '../host/files.ts';
 import { noCrash, type CrashPoint } from '../model/crash.ts';
 import { FlockError, Invalid } from '../model/errors.ts';
 import type { CopyLabel } from '../model/label.ts';
@@ -11,7 +11,17 @@ import { roundUp } from '../model/quantity.ts';
 import type { Budget } from '../model/storage-node.ts';
 import { limitsOf, type Limits } from './directory-budget.ts';
 import { begunToRemove, enlarged, finished, removed } from './directory-life.ts';
-import { beAt, checkUnmounted, checkUnused, openedTree, RETIRED, treeOf, treePaths, type DirectoryPlace } from './directory-place.ts';
+import {
+  beAt,
+  beRetiring,
+  checkUnmounted,
+  checkUnused,
+  openedTree,
+  RETIRED,
+  treeOf,
+  treePaths,
+  type DirectoryPlace,
+} from './directory-place.ts';
 import { contents, inItsPlace, lookedAt, sidecarOrNull } from './directory-scan.ts';
 import { checkedPoint, JOURNALS, readSidecar, writeSidecar, type Sidecar } from './image-layout.ts';
 import { PoolIdentity } from './image-marker.ts';
@@ -32,11 +42,7 @@ export interface DirectoryPoolOptions {
 export async function openDirectoryPool(options: DirectoryPoolOptions): Promise<Pool> {
   const identity = new PoolIdentity(options.path, options.uuid);
   await identity.verify();
-  try {
-    await mkdir(join(options.path, RETIRED), { mode: 0o700 });
-  } catch (error) {
-    if (!isCode(error, 'EEXIST')) throw error;
-  }
+  await beRetiring(options.path);
   return new DirectoryPool(options, identity, await limitsOf(options.path));
 }
 
