@@ -170,7 +170,7 @@ function entryOf(node: string, { found, seen }: LocalCopy): CopyStatus {
     role: label.role,
     epoch: label.epoch,
     size: String(seen.size),
-    allocated: String(found.allocated),
+    ...(found.allocated === null ? {} : { allocated: String(found.allocated) }),
     formatted: label.formatted,
     created: true,
     published: [...seen.published],

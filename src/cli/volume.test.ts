@@ -164,6 +164,18 @@ test('show tells of one volume and its copies', async () => {
   assert.equal((parse((await flockctl(['volume', 'show', 'db', '-o', 'yaml'], { client })).out) as Volume).metadata.name, 'db');
 });
 
+test('a volume that is a directory has no filesystem of its own, and what nobody counts is no 0', async () => {
+  const client = await directories();
+  await client.patch(Volumes, 'db', { status: { copies: { c1: { allocated: null } } } }, { subresource: 'status' });
+  const { out } = await flockctl(['volume', 'show', 'db'], { client });
+  assert.match(out, /^Content: +a directory of its pool's filesystem$/mu);
+  assert.match(out, /^ {2}c1 +node-1 +active +2\.00 GiB +- +-$/mu);
+  assert.match(
+    (await flockctl(['explain', 'volume', 'db'], { client })).out,
+    /volume db: 2\.00 GiB, a directory of its pool's filesystem, Available/u,
+  );
+});
+
 test('a record cannot write on the terminal of who looks at it', async () => {
   const client = await cluster();
   await putVolume(client, 'db', { status: { obstacle: { reason: 'X', message: 'a\u001B]0;title\u0007b\nc' } } });

@@ -6,11 +6,11 @@ import { durationMs } from '../model/names.ts';
 import { humanBytes } from '../model/quantity.ts';
 import type { Snapshot } from '../model/snapshot.ts';
 import { HELD_BACK, type StorageNode } from '../model/storage-node.ts';
-import { filesystemOf, type CopyStatus, type Volume } from '../model/volume.ts';
+import { filesystemOf, type CopyStatus, type Volume, type VolumeSpec } from '../model/volume.ts';
 import { DEFAULTS } from './defaults.ts';
 import { keptCopies, type KeptCopy } from './kept.ts';
 import { copiesOf, hasEnded, isCommitted, isDeleting, isFencing, isReady, isUnfinished, phaseOf, servedCopy } from './observed.ts';
-import { lessPromised, needToMove, place, whyNot } from './placement.ts';
+import { holdsDirectories, lessPromised, needToMove, place, whyNot } from './placement.ts';
 
 export interface Records {
   volumes: readonly Stored<Volume>[];
@@ -33,7 +33,7 @@ const sizeOf = (text: string | undefined): string => humanBytes(BigInt(text ?? 0
 
 export function explainVolume(volume: Stored<Volume>, records: Records): Passage[] {
   return passages(
-    { title: 'Is', lines: [whatIs(volume), ...whereIs(volume)] },
+    { title: 'Is', lines: [whatIs(volume, records), ...whereIs(volume)] },
     { title: 'Waits for', lines: waitsFor(volume, records) },
     { title: 'Keeps', lines: keeps(volume, records) },
     { title: 'If it is mounted', lines: [ifMounted(volume, records)] },
@@ -43,8 +43,14 @@ export function explainVolume(volume: Stored<Volume>, records: Records): Passage
   );
 }
 
-const whatIs = ({ metadata, spec, status }: Stored<Volume>): string =>
-  `volume ${metadata.name}: ${status?.capacity ? sizeOf(status.capacity) : spec.size}, ${filesystemOf(spec) ?? 'a raw block device'}, ${status?.phase ?? 'Pending'}`;
+const whatIs = ({ metadata, spec, status }: Stored<Volume>, { nodes }: Pick<Records, 'nodes'>): string =>
+  `volume ${metadata.name}: ${status?.capacity ? sizeOf(status.capacity) : spec.size}, ${contentOf(spec, nodes)}, ${status?.phase ?? 'Pending'}`;
+
+/** What is on it. */
+export function contentOf(spec: VolumeSpec, nodes: readonly StorageNode[]): string {
+  if (spec.pool !== undefined && holdsDirectories(nodes, spec.pool)) return "a directory of its pool's filesystem";
+  return filesystemOf(spec) ?? 'a raw block device';
+}
 
 function whereIs({ spec, status }: Stored<Volume>): string[] {
   const copy = status?.copies?.[spec.copy ?? ''];
@@ -224,7 +230,7 @@ export function explainNode(node: Stored<StorageNode>, records: Records): Passag
   const here = records.volumes.filter(({ spec }) => spec.node === name);
   return passages(
     { title: 'Is', lines: [...readiness(node), ...poolsOf(node)] },
-    { title: 'Serves', lines: here.map((volume) => `${whatIs(volume)}`) },
+    { title: 'Serves', lines: here.map((volume) => whatIs(volume, records)) },
     {
       title: 'Takes part in',
       lines: records.moves

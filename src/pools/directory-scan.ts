@@ -36,7 +36,7 @@ async function mended(place: DirectoryPlace, name: CopyName, there: CopyListing)
   await inItsPlace(place, name, after);
   const path = await treeOf(place, name);
   const used = path === null ? null : await place.limits.used(path, after.project);
-  return { ...NOTHING, copies: [{ ...copyOf(name, after), ...(path === null ? {} : { folder: path }), allocated: used ?? 0n }] };
+  return { ...NOTHING, copies: [{ ...copyOf(name, after), ...(path === null ? {} : { folder: path }), allocated: used }] };
 }
 
 const gone = (place: DirectoryPlace, name: CopyName): string =>
@@ -46,7 +46,7 @@ const copyOf = (name: CopyName, { label }: Sidecar): Copy => ({
   name,
   label,
   size: BigInt(label.size),
-  allocated: 0n,
+  allocated: null,
   points: [],
   device: null,
 });

@@ -196,8 +196,12 @@ test('a removal reaches what is deeper than any path, follows no link, and takes
   assert.equal(await readFile(join(outside, 'kept'), 'utf8'), 'x');
 });
 
-test('says that sizes are only booked where nothing enforces them', async (t) => {
-  assert.equal((await (await aPool(t)).open()).budget, 'booked');
+test('says that sizes are only booked where nothing enforces them, and not counted either', async (t) => {
+  const pool = await (await aPool(t)).open();
+  assert.equal(pool.budget, 'booked');
+  const { name, label } = aCopy();
+  await pool.create(name, MiB, label);
+  assert.equal((await pool.scan()).copies[0]?.allocated, null, 'nobody counts what is in it');
 });
 
 test('on btrfs with quotas a volume stays within its size, grows with it, and leaves no quota behind', { skip: needsRoot }, async (t) => {

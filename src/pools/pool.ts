@@ -40,7 +40,8 @@ export interface Copy {
   name: CopyName;
   label: CopyLabel;
   size: bigint;
-  allocated: bigint;
+  /** null: nobody counts it. */
+  allocated: bigint | null;
   points: PointName[];
   /** Its device while attached. */
   device: string | null;

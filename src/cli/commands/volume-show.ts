@@ -1,9 +1,12 @@
 // `flockctl volume show`: one volume for people, with its copies and what happened to it.
 import type { Command } from 'commander';
 import type { Client } from '../../api/client.ts';
+import { listAll } from '../../api/list-all.ts';
+import { contentOf } from '../../decide/explain.ts';
 import { copiesOf } from '../../decide/observed.ts';
 import type { Stored } from '../../model/meta.ts';
-import { filesystemOf, Volumes, type Volume } from '../../model/volume.ts';
+import { StorageNodes } from '../../model/storage-node.ts';
+import { Volumes, type Volume } from '../../model/volume.ts';
 import { outputOption, volumeArgument, watchOption } from '../arguments.ts';
 import type { Context } from '../context.ts';
 import { ageOf, bytesOf, harmless } from '../format.ts';
@@ -37,7 +40,7 @@ async function describe(context: Context, client: Client, volume: Stored<Volume>
       ['Phase', status.phase ?? 'Pending'],
       ['Obstacle', status.obstacle && `${status.obstacle.reason}: ${status.obstacle.message}`],
       ['Size', status.capacity === undefined ? spec.size : `${spec.size} (really ${bytesOf(status.capacity)})`],
-      ['Content', filesystemOf(spec) ?? 'raw block device'],
+      ['Content', contentOf(spec, (await listAll(client, StorageNodes)).items)],
       ['Pool', spec.pool],
       ['Node', spec.node],
       ['Epoch', spec.epoch?.toString()],
