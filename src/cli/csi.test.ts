@@ -67,6 +67,14 @@ test('a cluster on one machine serves CSI in the folder that it is told, and aga
   assert.equal((await node.nodeGetInfo()).nodeId, 'node-1');
 });
 
+test('an agent without pools says that its node will hold no volumes', async (t) => {
+  const folder = await temporaryFolder(t);
+  writeFileSync(join(folder, 'pools.yaml'), 'pools: []');
+  const words = ['agent', '--name', 'a', '--dir', folder, '--pools', join(folder, 'pools.yaml'), '--server', 'https://127.0.0.1:1'];
+  const ran = await flockctl(words, overHttp({}));
+  assert.match(`${ran.out}${ran.err}`, /pools\.yaml names no pool: this node will hold no volumes/u);
+});
+
 test('a registration without a driver is a slip', async (t) => {
   const folder = await temporaryFolder(t);
   writeFileSync(join(folder, 'pools.yaml'), 'pools: []');
