@@ -53,6 +53,8 @@ function plant(root: string): void {
   symlinkSync(Buffer.from([0x2e, 0xff, 0x0a]), at('odd link'));
   linkSync(at('a/b/large'), at('a/second name'));
   linkSync(at('a/b/large'), at('zz third name'));
+  // A link itself may have several names too.
+  linkSync(at('dangling'), at('a/dangling as well'));
   writeFileSync(raw(Buffer.from([0xff, 0x0a, 0x80])), 'no text');
   writeFileSync(raw(Buffer.alloc(255, 'n')), 'long');
   chmodSync(at('a/small-1'), 0o4750);

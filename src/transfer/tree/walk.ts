@@ -102,10 +102,9 @@ export class Walk {
       const stat = statAt(level.fd, name);
       const type = TYPE_OF[stat.format];
       if (type === undefined) throw new FlockError('Unsupported', `"${readable(path)}" is of no kind that can be carried`);
-      const found: Walked = { path, type, stat, dir: level.fd, name, target: '' };
+      const found: Walked = { path, type, stat, dir: level.fd, name, target: type === 'link' ? linkAt(level.fd, name) : '' };
       if (type === 'dir') return this.#enter(found);
       if (type === 'file') checkSize(path, stat);
-      if (type === 'link') return { ...found, target: linkAt(level.fd, name) };
       return stat.links > 1 ? this.#named(found) : found;
     } catch (error) {
       if (isVanished(error)) return null;
