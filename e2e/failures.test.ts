@@ -81,7 +81,7 @@ describe('a node that loses its power with volumes mounted', () => {
     await own.ready(...Object.keys(kinds));
     const node = flock.node('node-3');
     const uuids = (): Promise<string> =>
-      node.ok('for d in /dev/loop[0-9]*; do blkid -p -s UUID -o value $d; done 2>/dev/null | sort || true');
+      node.ok("for d in $(grep 'csi.flock.dev/.*globalmount' /proc/mounts | cut -d' ' -f1); do blkid -p -s UUID -o value $d; done | sort");
     const before = await uuids();
     await node.kill();
     await node.start();
