@@ -234,7 +234,10 @@ export class Publishing {
   /** The copy that the record names, as its disk says at this moment, and not as it was read some time ago. */
   async #servedNow({ metadata, spec }: Stored<Volume>): Promise<LocalCopy | null> {
     if (spec.pool !== undefined) this.#inventory.touched(spec.pool);
-    return ifFound(this.#copies.one(metadata.uid, spec.copy ?? ''));
+    const found = await ifFound(this.#copies.one(metadata.uid, spec.copy ?? ''));
+    const unreadable = found ? undefined : (await this.#inventory.problems()).get(spec.pool ?? '');
+    if (unreadable !== undefined) throw new FlockError('Unavailable', `volume ${metadata.name} cannot be looked at: ${unreadable}`);
+    return found;
   }
 
   async #allowed(name: string): Promise<{ local: LocalCopy; formatOptions: string | undefined }> {
