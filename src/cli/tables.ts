@@ -100,7 +100,7 @@ export const NODES: View<StorageNode> = {
     },
     {
       title: 'TRANSFER',
-      text: (node) => (node.status?.transfer ? `${node.status.transfer.address}:${node.status.transfer.port}` : '-'),
+      text: (node) => (node.status?.transfer ? `${node.status.transfer.address}:${node.status.transfer.port}` : 'closed'),
     },
     { title: 'VERSION', text: (node) => node.status?.agentVersion ?? '-' },
     { title: 'AGE', text: age },

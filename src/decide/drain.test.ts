@@ -30,11 +30,11 @@ const cases: [string, DrainStep, DrainStep][] = [
     }),
     order('node-2', 'web'),
   ],
-  ['what is on its way is waited for', see({ moves: [aMove('Syncing')] }), left(1, 1, 'db: on its way to node node-2 (Syncing)')],
+  ['what is on its way is waited for', see({ moves: [aMove('Syncing')] }), left(1, 1, 'volume db: on its way to node node-2 (Syncing)')],
   [
     'and what it waits for is told',
     see({ moves: [aMove('ReadyToCutOver', { status: { obstacle: { reason: 'WaitingForUnpublish', message: 'unmount it' } } })] }),
-    left(1, 1, 'db: on its way to node node-2 (ReadyToCutOver, WaitingForUnpublish: unmount it)'),
+    left(1, 1, 'volume db: on its way to node node-2 (ReadyToCutOver, WaitingForUnpublish: unmount it)'),
   ],
   [
     'a full node that keeps an old copy of it takes it',
@@ -50,23 +50,23 @@ const cases: [string, DrainStep, DrainStep][] = [
     left(
       1,
       0,
-      'db: no node can take it: pool local of node node-2 has room for 0 B, 1.00 GiB are needed; free some, or choose another node',
+      'volume db: no node can take it: pool local of node node-2 has room for 0 B, 1.00 GiB are needed; free some, or choose another node',
     ),
   ],
   [
     'a node that is drained too takes nothing',
     see({ nodes: [drained, aNode('node-2', { spec: { drain: true } })] }),
-    left(1, 0, 'db: no node can take it: node node-2 is being drained; choose another node'),
+    left(1, 0, 'volume db: no node can take it: node node-2 is being drained; choose another node'),
   ],
   [
     'a move that failed is not ordered again by itself',
     see({ moves: [aMove('Failed', { meta: { name: 'db-drain-1' }, status: { obstacle: { reason: 'Stalled', message: 'too slow' } } })] }),
-    left(1, 0, 'db: move db-drain-1 ended as Failed: too slow; delete it to try again, or move it by hand'),
+    left(1, 0, 'volume db: move db-drain-1 ended as Failed: too slow; delete it to try again, or move it by hand'),
   ],
   [
     'a volume without a copy is told',
     see({ volumes: [aVolume({ copies: {} })] }),
-    left(1, 0, 'db: it is not made yet; delete it, or wait'),
+    left(1, 0, 'volume db: it is not made yet; delete it, or wait'),
   ],
   [
     'one that is being deleted is not waited for',
@@ -81,12 +81,12 @@ const cases: [string, DrainStep, DrainStep][] = [
   [
     'a volume that was just committed is not away yet',
     see({ volumes: [moved], moves: [aMove('Verifying')] }),
-    left(1, 1, 'db: on node node-2, which is compared with the old copy here'),
+    left(1, 1, 'volume db: on node node-2, which is compared with the old copy here'),
   ],
   [
     'the old copy is needed until it was compared',
     see({ volumes: [moved], moves: [aMove('Retaining', { status: scrub('Running') })] }),
-    left(1, 1, 'db: on node node-2, which is compared with the old copy here'),
+    left(1, 1, 'volume db: on node node-2, which is compared with the old copy here'),
   ],
   [
     'and then no more',
@@ -129,6 +129,6 @@ test('many are told in short, those that wait for somebody first', () => {
   const step = see({ volumes, moves, nodes: [drained] });
   assert.ok(step.step === 'tell' && step.drain !== null);
   assert.deepEqual([step.drain.left, step.drain.moving], [9, 8]);
-  assert.match(step.drain.message, /^v8: no node has registered yet.*; v0: .*; and 4 more$/u);
+  assert.match(step.drain.message, /^volume v8: no node has registered yet.*; volume v0: .*; and 4 more$/u);
   assert.ok(step.drain.message.length <= 1000);
 });

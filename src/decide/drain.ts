@@ -100,9 +100,12 @@ function messageOf({ node }: DrainSeen, left: readonly Left[]): string {
   // What waits for somebody first.
   const told = left.toSorted((one, other) => Number(one.moving) - Number(other.moving)).slice(0, MOST_TOLD);
   const rest = left.length - told.length;
-  const each = told.map(({ volume, message }) => `${volume}: ${message}`).join('; ');
+  const each = told.map(({ volume, message }) => `volume ${volume}: ${message}`).join('; ');
   return `${each}${rest > 0 ? `; and ${rest} more` : ''}`.slice(0, 1000);
 }
+
+/** What is told of each volume, one by one. */
+export const drainParts = (message: string): string[] => message.split(/; (?=volume [a-z0-9.-]+: |and \d+ more$)/u);
 
 function tell({ node }: DrainSeen, drain: Drain | null): DrainStep {
   return isSame(node.status?.drain ?? null, drain) ? { step: 'none' } : { step: 'tell', drain };

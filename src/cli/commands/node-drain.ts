@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import type { Client } from '../../api/client.ts';
 import { listAll } from '../../api/list-all.ts';
-import { drainMove } from '../../decide/drain.ts';
+import { drainMove, drainParts } from '../../decide/drain.ts';
 import { isCommitted, isUnfinished } from '../../decide/observed.ts';
 import type { Stored } from '../../model/meta.ts';
 import { Moves } from '../../model/move.ts';
@@ -51,11 +51,23 @@ function followed(context: Context, client: Client, name: string): Promise<Drain
     { client, kind: StorageNodes, name },
     {
       judge: ({ status }) => (status?.drain?.left === 0 ? status.drain : null),
-      says: ({ status }) =>
-        status?.drain ? `${status.drain.left} left, ${status.drain.moving} on their way: ${status.drain.message}` : '',
+      says: drainTeller(),
       interrupted: `node ${name} is still being drained; ${ways}`,
     },
   );
+}
+
+/** What is the same as before is not told again: of one volume that waits, beside others that go on. */
+export function drainTeller(): (node: StorageNode) => string {
+  let before: readonly string[] = [];
+  return ({ status }) => {
+    if (!status?.drain) return '';
+    const { left, moving, message } = status.drain;
+    const parts = drainParts(message);
+    const fresh = parts.filter((part) => !before.includes(part));
+    before = parts;
+    return [`${left} left, ${moving} on ${left === 1 ? 'its' : 'their'} way`, ...(fresh.length > 0 ? [fresh.join('; ')] : [])].join(': ');
+  };
 }
 
 async function cancel(context: Context, client: Client, { metadata }: Stored<StorageNode>): Promise<void> {

@@ -40,7 +40,7 @@ async function describe(context: Context, client: Client, node: Stored<StorageNo
       ['Drain', drainOf(node)],
       ['Agent', status.agentVersion],
       ['Kernel', status.kernel],
-      ['Transfer', status.transfer && `${status.transfer.address}:${status.transfer.port}`],
+      ['Transfer', status.transfer ? `${status.transfer.address}:${status.transfer.port}` : 'closed: no move needs bytes of this node now'],
       ['Socket', status.socket],
       ['Filesystems', status.filesystems?.join(', ')],
       ['Can mount', ability(status)],
