@@ -23,7 +23,7 @@ export class Peer {
     this.#child = spawn(argv[0] as string, argv.slice(1), {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
       // As bin/flockctl starts an agent.
-      env: { UV_THREADPOOL_SIZE: '16', ...process.env },
+      env: { UV_THREADPOOL_SIZE: '16', MALLOC_ARENA_MAX: '2', ...process.env },
     });
     this.#child.on('message', (message) => this.#answered(message as Reply));
     this.#child.on('exit', () => {

@@ -7,7 +7,9 @@ import { FlockError } from '../model/errors.ts';
 import { LEAF } from './leaves.ts';
 
 const compressed = promisify(zstdCompress);
-const LEVEL = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
+const LEVEL = { params: { [constants.ZSTD_c_compressionLevel]: 1 }, chunkSize: LEAF / 4 };
+/** Blocks of all connections that are compressed at once: each holds memory of its own in its thread. */
+const AT_ONCE = 2;
 /** A block needs no larger window; a peer could ask for 128 MiB. */
 const WINDOW = { [constants.ZSTD_d_windowLogMax]: Math.log2(LEAF) };
 
@@ -17,10 +19,24 @@ const FAST_WIRE = 600e6;
 const FIRST = 8 * LEAF;
 /** Worth it below this part of what it was. */
 const WORTH = 0.8;
-/** One block of so many is a sample while nothing is compressed. */
-const SAMPLE_EVERY = 32;
+/** One block of so many is a sample while nothing is compressed: ever fewer while samples do not get smaller. */
+const SAMPLE_EVERY = { first: 32, last: 1024 };
 /** Weight of what was seen last. */
 const LATEST = 0.25;
+
+let busy = 0;
+const waiting: (() => void)[] = [];
+
+async function inTurn<T>(act: () => Promise<T>): Promise<T> {
+  while (busy >= AT_ONCE) await new Promise<void>((resolve) => waiting.push(resolve));
+  busy += 1;
+  try {
+    return await act();
+  } finally {
+    busy -= 1;
+    waiting.shift()?.();
+  }
+}
 
 export class Compression {
   readonly #clock: Clock;
@@ -30,6 +46,8 @@ export class Compression {
   #unsentSince = 0;
   #sent = 0;
   #sendingMs = 0;
+  #sampling = 0;
+  #every = SAMPLE_EVERY.first;
   #ratio: number | null = null;
   /** Bytes a second of one thread, with what else the machine does. */
   #speed: number | null = null;
@@ -63,12 +81,21 @@ export class Compression {
     const wire = this.#wire;
     if (wire === null || wire > FAST_WIRE) return false;
     this.#blocks += 1;
-    if (this.#ratio === null || this.#speed === null) return true;
-    return (this.#ratio < WORTH && this.#speed > wire) || this.#blocks % SAMPLE_EVERY === 0;
+    if (this.#ratio !== null && this.#ratio < WORTH && this.#speed !== null && this.#speed > wire) return true;
+    return this.#sampling === 0 && (this.#ratio === null || this.#blocks % this.#every === 0);
   }
 
   /** The bytes compressed into less than `WORTH` of them, or null. */
   async compress(bytes: Buffer): Promise<Buffer | null> {
+    this.#sampling += 1;
+    try {
+      return await inTurn(() => this.#compressed(bytes));
+    } finally {
+      this.#sampling -= 1;
+    }
+  }
+
+  async #compressed(bytes: Buffer): Promise<Buffer | null> {
     const began = this.#clock.monotonic();
     const smaller = await compressed(bytes, LEVEL);
     this.saw({ bytes: bytes.length, smaller: smaller.length, ms: this.#clock.monotonic() - began });
@@ -77,6 +104,7 @@ export class Compression {
 
   /** What one block became, and in which time. */
   saw({ bytes, smaller, ms }: { bytes: number; smaller: number; ms: number }): void {
+    this.#every = smaller < bytes * WORTH ? SAMPLE_EVERY.first : Math.min(SAMPLE_EVERY.last, 2 * this.#every);
     this.#ratio = mixed(this.#ratio, smaller / bytes);
     this.#speed = mixed(this.#speed, (bytes * 1000) / Math.max(0.001, ms));
   }
