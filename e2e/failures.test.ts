@@ -100,6 +100,9 @@ describe('many claims at once', () => {
   it('on pools that have not room for all get exactly what fits, and nothing leaks', async () => {
     const own = await flock.space('burst');
     const before = await flock.booked();
+    const records = async (): Promise<string[]> =>
+      (await items<Claim>(flock.cluster.kubectl, 'volumes.flock.dev')).map(({ metadata }) => metadata.name).toSorted();
+    const others = await records();
     const rooms = await items<{ status?: { pools?: { [pool: string]: { free?: string } } } }>(flock.cluster.kubectl, 'storagenodes');
     const SIZE = 2 ** 30;
     const fits = rooms.reduce((sum, { status }) => sum + Math.floor(Number(status?.pools?.['local']?.free ?? 0) / SIZE), 0);
@@ -110,10 +113,10 @@ describe('many claims at once', () => {
     await until(fits, bound, 300_000);
     // The others are told why, and leave no record.
     await until(true, async () => (await own.ok('get', 'events', '-o', 'jsonpath={.items[*].message}')).includes('no node can take it'));
-    await until(fits, async () => (await items(flock.cluster.kubectl, 'persistentvolumes')).length);
+    await until([...others, ...(await own.volumes())].toSorted(), records);
     assert.equal(await bound(), fits);
     await own.end();
     await until(before, flock.booked);
-    await until('', async () => (await flock.cluster.kubectl.ok(['get', 'volumes.flock.dev', '-o', 'name'])).trim());
+    await until(others, records);
   });
 });

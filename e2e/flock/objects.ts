@@ -126,12 +126,13 @@ export class Space {
   async end(): Promise<void> {
     await this.kubectl.ok(['delete', 'namespace', this.name, '--ignore-not-found', '--wait=false']);
     await until('', async () => (await this.kubectl.ok(['get', 'namespace', this.name, '--ignore-not-found', '-o', 'name'])).trim());
-    await until([], async () => (await this.#volumes()).map(({ metadata }) => metadata.name));
+    await until([], () => this.volumes());
   }
 
-  async #volumes(): Promise<Named[]> {
+  /** Names of the PersistentVolumes of its claims. */
+  async volumes(): Promise<string[]> {
     const found = await items<Named & { spec: { claimRef?: { namespace: string } } }>(this.kubectl, 'persistentvolumes');
-    return found.filter(({ spec }) => spec.claimRef?.namespace === this.name);
+    return found.filter(({ spec }) => spec.claimRef?.namespace === this.name).map(({ metadata }) => metadata.name);
   }
 
   ok(...words: string[]): Promise<string> {
