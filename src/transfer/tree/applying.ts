@@ -45,8 +45,8 @@ export interface ApplyingParts {
   /** Nothing may differ from what the list says, for the source stands still. */
   settled: boolean;
   crash: CrashPoint;
-  /** Bytes of content that came, in how many pieces. */
-  onContent: (bytes: number, frames: number) => void;
+  /** Bytes of content that came, in how many pieces; with the list, or asked for beside it. */
+  onContent: (bytes: number, frames: number, how: 'listed' | 'asked') => void;
 }
 
 interface Open {
@@ -226,7 +226,7 @@ export class Applying {
       { fd, path, size, leaf },
       before ? lacking : lacking.filter(({ zero }) => !zero),
     );
-    this.#parts.onContent(bytes, frames);
+    this.#parts.onContent(bytes, frames, 'asked');
   }
 
   // ---- content that comes with its entry -----------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ export class Applying {
     if (this.#passing) return;
     if (!this.#open) throw new FlockError('Corrupt', 'content of no file');
     await this.#open.filling.leaf(offset, bytes);
-    this.#parts.onContent(bytes.length, 1);
+    this.#parts.onContent(bytes.length, 1, 'listed');
   }
 
   /** `sums`: what the source says that it sent; null: the entry said it before. */

@@ -130,7 +130,7 @@ export class TreeRound {
       link: this.#link,
       settled,
       crash,
-      onContent: (bytes, frames) => this.#count(bytes, frames),
+      onContent: (bytes, frames, how) => this.#count(bytes, frames, how),
     });
     this.#meter.turnTo('copying');
     try {
@@ -177,7 +177,9 @@ export class TreeRound {
     return asked;
   }
 
-  #count(bytes: number, frames: number): void {
+  #count(bytes: number, frames: number, how: 'listed' | 'asked'): void {
+    // What came with the list was sent with it.
+    if (how === 'asked') this.#meter.sent += bytes;
     this.#meter.done += bytes;
     this.#meter.frames += frames;
     this.#meter.tell();
