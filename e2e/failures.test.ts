@@ -112,7 +112,7 @@ describe('many claims at once', () => {
       (await items<Claim>(flock.cluster.kubectl, 'pvc', '-n', own.name)).filter(({ status }) => status?.phase === 'Bound').length;
     await until(fits, bound, 300_000);
     // The others are told why, and leave no record.
-    await until(true, async () => (await own.ok('get', 'events', '-o', 'jsonpath={.items[*].message}')).includes('no node can take it'));
+    await until(true, async () => (await own.ok('get', 'events', '-o', 'jsonpath={.items[*].message}')).includes(' are needed'));
     await until([...others, ...(await own.volumes())].toSorted(), records);
     assert.equal(await bound(), fits);
     await own.end();
