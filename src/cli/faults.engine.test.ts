@@ -176,6 +176,8 @@ test(
     const hash = await full(engine, 'db', SMALL);
     await engine.createMove('db-1', { volume: 'db', target: 'node-2' });
     await engine.untilPhase('db-1', 'Retaining');
+    // The source's agent says on its disk that it is superseded when it hears of the commit, which need not be at once.
+    await engine.until(Volumes, 'db', ({ status }) => Object.values(status?.copies ?? {}).some(({ role }) => role === 'stale'));
     for (const name of [
       'reserve:created',
       'round:pulled',
