@@ -31,7 +31,7 @@ const SCENARIOS: readonly Scenario[] = [
   { name: 'snapshots', about: 'snapshots of claims, and claims that begin with one or with another claim', core: true },
   { name: 'rights', about: 'what an agent may write: its own node and nothing else', core: true },
   { name: 'moving', about: 'volumes that follow their pods to other nodes', core: true },
-  { name: 'failures', about: 'controllers, kubelets and nodes that die; more claims than room', core: true },
+  { name: 'failures', about: 'controllers, kubelets and nodes that die; more claims than room', core: false },
   { name: 'upgrade', about: 'the driver replaced while pods write, taken away and installed again', core: false },
   { name: 'agents', about: 'agents that are killed in each call of a kubelet', core: false },
   { name: 'many', about: '200 volumes made and deleted, 500 at once: memory, and what is left', core: false },
