@@ -101,8 +101,7 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
   const address = transferAddress(options.listen.host, options.network);
   const own = (): OwnAddress => ({ listening: address, toServer: options.toServer?.() ?? null });
   tellAddress(node, own(), log);
-  const outside = whyOutside(options.listen.host, options.network);
-  if (outside !== null) log.warn({ node }, outside);
+  tellOutside(options);
   const socket = options.socket ?? join(folder, 'agent.sock');
   const mounts = hostMounts(abilities.canMount, [folder, ...options.pools.flatMap((pool) => ('path' in pool ? [pool.path] : []))]);
   const held = restraintBy(options, metrics);
@@ -171,6 +170,11 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
     await recorder.flush();
     metricsServer?.close();
   }
+}
+
+function tellOutside({ node, listen, network, log }: RunAgentOptions): void {
+  const outside = whyOutside(listen.host, network);
+  if (outside !== null) log.warn({ node }, outside);
 }
 
 function restraintBy({ pressure: folder }: RunAgentOptions, { pressure, ceiling }: AgentMetrics): { restraint?: Restraint } {

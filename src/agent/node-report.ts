@@ -115,16 +115,22 @@ export class NodeReport {
 
   /** Those of others stay. */
   #conditions(record: Stored<StorageNode>, ready: ReturnType<typeof readiness>): Condition[] {
+    return [
+      ...(record.status?.conditions ?? []).filter(({ type }) => !OWN.has(type)),
+      this.#condition(record, { type: 'Ready', ...ready }),
+      ...this.#obstacles().map((one) => this.#condition(record, { ...one, status: 'True' })),
+    ];
+  }
+
+  #obstacles(): Pick<Condition, 'type' | 'reason' | 'message'>[] {
     const { node, facts } = this.#parts;
     const why = facts.whyNotReached?.() ?? null;
     const outside = facts.whyOutside?.() ?? null;
     const by = facts.heldBack?.() ?? null;
     return [
-      ...(record.status?.conditions ?? []).filter(({ type }) => !OWN.has(type)),
-      this.#condition(record, { type: 'Ready', ...ready }),
-      ...(why === null ? [] : [this.#condition(record, { type: UNREACHED, status: 'True', reason: 'LoopbackAddress', message: why })]),
-      ...(outside === null ? [] : [this.#condition(record, { type: OUTSIDE, status: 'True', reason: 'NoAddress', message: outside })]),
-      ...(by === null ? [] : [this.#condition(record, { type: HELD_BACK, status: 'True', ...WAITED_FOR[by](node) })]),
+      ...(why === null ? [] : [{ type: UNREACHED, reason: 'LoopbackAddress', message: why }]),
+      ...(outside === null ? [] : [{ type: OUTSIDE, reason: 'NoAddress', message: outside }]),
+      ...(by === null ? [] : [{ type: HELD_BACK, ...WAITED_FOR[by](node) }]),
     ];
   }
 

@@ -13,7 +13,7 @@ const WINDOW = 16;
 const NONE = '00000000-0000-4000-8000-000000000000';
 
 /** For nothing of any volume. */
-export const MEASURE: Hello = { protocol: 1, purpose: 'measure', move: 'none', moveUid: NONE, volumeUid: NONE, copy: 'none', epoch: 0 };
+const MEASURE: Hello = { protocol: 1, purpose: 'measure', move: 'none', moveUid: NONE, volumeUid: NONE, copy: 'none', epoch: 0 };
 
 let kept: Buffer | null = null;
 /** What is sent: it can be neither packed nor guessed. */
