@@ -100,8 +100,7 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
   });
   const address = transferAddress(options.listen.host, options.network);
   const own = (): OwnAddress => ({ listening: address, toServer: options.toServer?.() ?? null });
-  tellAddress(node, own(), log);
-  tellOutside(options);
+  tellAddress(options, own());
   const socket = options.socket ?? join(folder, 'agent.sock');
   const mounts = hostMounts(abilities.canMount, [folder, ...options.pools.flatMap((pool) => ('path' in pool ? [pool.path] : []))]);
   const held = restraintBy(options, metrics);
@@ -172,11 +171,6 @@ async function runLocked(options: RunAgentOptions, signal: AbortSignal): Promise
   }
 }
 
-function tellOutside({ node, listen, network, log }: RunAgentOptions): void {
-  const outside = whyOutside(listen.host, network);
-  if (outside !== null) log.warn({ node }, outside);
-}
-
 function restraintBy({ pressure: folder }: RunAgentOptions, { pressure, ceiling }: AgentMetrics): { restraint?: Restraint } {
   if (folder === undefined) return {};
   const restraint = new Restraint({
@@ -191,7 +185,7 @@ function restraintBy({ pressure: folder }: RunAgentOptions, { pressure, ceiling 
 }
 
 /** Which address others are told, when nobody chose it; and that it is of no use to them. */
-function tellAddress(node: string, own: OwnAddress, log: Log): void {
+function tellAddress({ node, listen, network, log }: RunAgentOptions, own: OwnAddress): void {
   const address = publishedAddress(own);
   const only = isLoopback(address) ? ', which only this machine reaches' : '';
   if (isWildcard(own.listening))
@@ -201,6 +195,8 @@ function tellAddress(node: string, own: OwnAddress, log: Log): void {
     );
   const why = whyNotReached(node, own);
   if (why !== null) log.warn({ node, address }, why);
+  const outside = whyOutside(listen.host, network);
+  if (outside !== null) log.warn({ node }, outside);
 }
 
 /** Nodes by the UUIDs of their pools, but for this one's. */
