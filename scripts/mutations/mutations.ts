@@ -77,7 +77,11 @@ export const MUTATIONS: readonly Mutation[] = [
     rule: ONE_WRITABLE,
     patches: [
       { file: COPIES, search: '!asksToCancel(move) && copy.published.length === 0;', replace: '!asksToCancel(move);' },
-      { file: 'src/agent/acts.ts', search: '      refuseWhilePublished(local);\n      // A scrub', replace: '      // A scrub' },
+      {
+        file: 'src/agent/acts.ts',
+        search: "      refuseWhilePublished(local);\n      if (local.found.label.role === 'active')",
+        replace: "      if (local.found.label.role === 'active')",
+      },
       {
         file: 'src/agent/copies.ts',
         search: '    await copy.pool.detach(copy.name);\n    this.#holds.set(copy.name, await copy.pool.hold(copy.name));',
