@@ -34,14 +34,17 @@ export function keptCopies(volumes: readonly Stored<Volume>[], moves: readonly S
 }
 
 function keptBy(move: Stored<Move>, volume: Stored<Volume>): KeptCopy[] {
-  const { source, volumeUid, committedAt = '', release = false } = move.status ?? {};
+  const { source, committedAt = '' } = move.status ?? {};
   const entry = copiesOf(volume)[source?.copy ?? ''];
-  const isKept = phaseOf(move) === 'Retaining' && !release && volumeUid === volume.metadata.uid && entry?.role === 'stale';
-  if (!source || !entry || !isKept) return [];
+  if (!source || entry?.role !== 'stale' || !isKeeping(move, volume)) return [];
   const { node, pool, size = '0' } = entry;
   const until = Date.parse(committedAt) + retainMs(move, volume);
   return [{ volume: volume.metadata.name, copy: source.copy, node, pool, size: BigInt(size), move: move.metadata.name, until }];
 }
+
+/** What was let go already is on its way out. */
+const isKeeping = (move: Move, { metadata }: Stored<Volume>): boolean =>
+  phaseOf(move) === 'Retaining' && move.status?.release !== true && move.status?.volumeUid === metadata.uid;
 
 /** More than a person reads. */
 const MOST_MOVES = 3;

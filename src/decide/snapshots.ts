@@ -129,16 +129,17 @@ export function placeOfSource(volume: Stored<Volume>, snapshot: Stored<Snapshot>
       reason: 'SnapshotNotFound',
       message: `there is no snapshot "${sourceSnapshot(volume)}"; flockctl snapshot list shows the snapshots`,
     };
-  const { status = {}, metadata } = snapshot;
+  const { status = {} } = snapshot;
   // One that is to be deleted waits for who is being made of it.
-  if (status.phase !== 'Ready' && status.obstacle?.reason === UNSUPPORTED) return said(status.obstacle) as Why;
-  if (status.phase !== 'Ready')
-    return {
-      reason: 'SnapshotNotReady',
-      message: `snapshot ${metadata.name} is not ready: ${status.obstacle?.message ?? 'wait a moment'}`,
-    };
+  if (status.phase !== 'Ready') return whyNotReady(snapshot);
   const { node = '', pool = '' } = status;
   return whyUnlike(volume, snapshot) ?? { node, pool };
+}
+
+function whyNotReady({ metadata, status = {} }: Stored<Snapshot>): Why {
+  const { reason, message = 'wait a moment' } = status.obstacle ?? {};
+  if (reason === UNSUPPORTED) return { reason, message };
+  return { reason: 'SnapshotNotReady', message: `snapshot ${metadata.name} is not ready: ${message}` };
 }
 
 /** A clone is as large as its source or larger, of the same kind, and in the same pool of the same node. */

@@ -162,6 +162,8 @@ const isKnown = (type: unknown): type is keyof typeof KNOWN => typeof type === '
 function checkPart(part: unknown, where: string): void {
   if (part === undefined || (typeof part === 'string' && PERCENT.test(part))) return;
   if (typeof part !== 'string' || !new RegExp(QUANTITY_PATTERN, 'u').test(part))
-    throw new Invalid(`${where}: ${printable(String(part))} is neither a percentage such as 5% nor a size such as 10Gi`);
+    throw new Invalid(
+      `${where}: ${printable(typeof part === 'string' ? part : JSON.stringify(part))} is neither a percentage such as 5% nor a size such as 10Gi`,
+    );
   parseQuantity(part);
 }

@@ -4,7 +4,7 @@ import { copiesOf, phaseOf } from '../../decide/observed.ts';
 import type { Client } from '../../api/client.ts';
 import { FlockError } from '../../model/errors.ts';
 import type { Stored } from '../../model/meta.ts';
-import { Moves, type Move } from '../../model/move.ts';
+import { Moves, type Incoming, type Move } from '../../model/move.ts';
 import { moveArgument } from '../arguments.ts';
 import { line, type Context } from '../context.ts';
 import { bytesOf } from '../format.ts';
@@ -23,22 +23,28 @@ export function moveRelease(context: Context): Command {
 async function release(context: Context, given: string, options: Common): Promise<void> {
   const client = await clientFor(context, options);
   const move = await keepingMove(client, given);
+  refuse(move);
   const { name, uid } = move.metadata;
-  if (phaseOf(move) !== 'Retaining')
-    throw new FlockError('Conflict', `move ${name} keeps no old copy (${phaseOf(move)}); flockctl move list shows which are Retaining`);
-  const scrub = move.status?.incoming?.scrub;
-  if (scrub?.state === 'Failed')
-    throw new FlockError(
-      'Conflict',
-      `the old copy of move ${name} is not let go: its comparison with the new one failed (${scrub.message ?? 'nothing was said'}). Look at both; kubectl delete move ${name} then accepts the new one`,
-    );
   await client.patch(Moves, name, { metadata: { uid }, spec: { retainSource: '0s' } });
   const { copy = '', node } = move.status?.source ?? {};
   const { size } = copiesOf(await volumeNamed(client, move.spec.volume))[copy] ?? {};
-  const when = scrub === undefined || scrub.state === 'Running' ? 'once it was compared with the new one' : 'now';
-  line(
-    context.out,
-    `the old copy of volume ${move.spec.volume} on node ${node} (${bytesOf(size)}) is let go ${when}: flockctl move show ${name}`,
+  const what = `the old copy of volume ${move.spec.volume} on node ${node} (${bytesOf(size)})`;
+  line(context.out, `${what} is let go ${isCompared(move) ? 'now' : 'once it was compared with the new one'}: flockctl move show ${name}`);
+}
+
+const scrubOf = ({ status }: Move): Incoming['scrub'] => status?.incoming?.scrub;
+const isCompared = (move: Move): boolean => !['Running', undefined].includes(scrubOf(move)?.state);
+
+/** What keeps nothing, and what is kept because the two differ. */
+function refuse(move: Stored<Move>): void {
+  const { name } = move.metadata;
+  if (phaseOf(move) !== 'Retaining')
+    throw new FlockError('Conflict', `move ${name} keeps no old copy (${phaseOf(move)}); flockctl move list shows which are Retaining`);
+  const scrub = scrubOf(move);
+  if (scrub?.state !== 'Failed') return;
+  throw new FlockError(
+    'Conflict',
+    `the old copy of move ${name} is not let go: its comparison with the new one failed (${scrub.message ?? 'nothing was said'}). Look at both; kubectl delete move ${name} then accepts the new one`,
   );
 }
 
