@@ -18,8 +18,8 @@ import { checkMutations } from './mutations/check.ts';
 
 /** Each named crash point ends a process at least so often in a run. */
 const HITS = 50;
-/** That is so after so many histories, which two idle processors play in less than 90 s. A run goes on until it is, but no further. */
-const ENOUGH = 400;
+/** That is so after so many histories. A run goes on until it is, also beyond its time, but no further. */
+const ENOUGH = 600;
 /** A history that is played for longer than this does not end, ms. */
 const ENDLESS = 300_000;
 /** Processes that died in a history stay in a thread's memory: it is left after so many histories. */
