@@ -74,9 +74,7 @@ const RARE = new Set([
   'hold:renamed',
 ]);
 /** And those that only somebody comes by who has not died right before: they are deadly twice, and what is before them but once. */
-const LAST = new Set([
-  ...['withdraw', 'unfence', 'release', 'commit', 'activate', 'dropSource', 'drain-order'].map((step) => `after:${step}`),
-]);
+const LAST = new Set(['withdraw', 'unfence', 'release', 'commit', 'activate', 'dropSource', 'drain-order'].map((step) => `after:${step}`));
 /** Of these there is seldom more than one in a history: who comes by after a death dies again, and again. */
 const AGAIN = new Set(['transfer.source.released']);
 const ONCE = new Set([
