@@ -1,5 +1,6 @@
 // Waiting until the parts of a local cluster do what they are there for. Starts nothing, ends nothing.
 import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { CONTROLLER_LEASE } from '../../api/election.ts';
 import { httpClient, type HttpClient } from '../../api/http-client.ts';
 import { readKubeconfig } from '../../api/kubeconfig.ts';
@@ -12,7 +13,7 @@ import { Leases } from '../../model/system.ts';
 import { localAgent } from '../agent-socket.ts';
 import { found } from './child.ts';
 import { namesOf, type Description } from './description.ts';
-import { logOf, nodeNames, SERVER, type Layout } from './layout.ts';
+import { CONTROLLER, logOf, nodeNames, SERVER, type Layout } from './layout.ts';
 
 /** How long to wait, and when to stop that. */
 export interface Patience {
@@ -81,13 +82,17 @@ export async function allReady(
 ): Promise<void> {
   const wanted = nodeNames(description.nodes);
   await eventually(layout, namesOf(description), around, async () => {
-    if (!(await isLed(client, around.clock))) return null;
+    if (!(await isLed(client, around.clock)) || !servesCsi(description)) return null;
     const { items } = await client.list(StorageNodes);
     if (items.some((node) => mending.includes(node.metadata.name) && !isHealthy(node))) return null;
     const ready = await Promise.all(items.filter((node) => wanted.includes(node.metadata.name) && isReady(node)).map(answers));
     return ready.filter(Boolean).length === wanted.length ? true : null;
   });
 }
+
+/** Each agent opens it last of all, after it has reported its node as ready. */
+const servesCsi = ({ csi, nodes }: Description): boolean =>
+  csi === undefined || [CONTROLLER, ...nodeNames(nodes)].every((name) => existsSync(join(csi, `${name}.sock`)));
 
 const isHealthy = ({ status }: Stored<StorageNode>): boolean => Object.values(status?.pools ?? {}).every(({ healthy }) => healthy);
 
