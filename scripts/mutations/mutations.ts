@@ -88,7 +88,7 @@ export const MUTATIONS: readonly Mutation[] = [
         replace: '    this.#holds.set(copy.name, { release: async () => undefined });',
       },
     ],
-    test: { file: 'src/decide/copies.test.ts', name: 'what is in use is neither fenced nor removed' },
+    test: { file: 'src/decide/copies.test.ts', name: 'in use again it is not fenced: the controller takes the order back' },
   },
   {
     name: 'serve a copy that is ahead of its record',
@@ -146,7 +146,7 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'remove the target of a cancelled move that may still commit',
     rule: NOT_DESTROYED,
     patches: [{ file: COPIES, search: 'return mayStillCommit(move, volume) ? null : discard(copy);', replace: 'return discard(copy);' }],
-    test: { file: 'src/decide/copies.test.ts', name: 'rule 2: what the record names, or a late commit could name' },
+    test: { file: 'src/decide/copies.test.ts', name: 'taken back after the fence, it stays while a late commit could still name it' },
   },
   {
     name: 'cancel a move that was committed',
