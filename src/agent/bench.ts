@@ -6,7 +6,7 @@ import { FlockError, messageOf } from '../model/errors.ts';
 import type { Pool } from '../pools/pool.ts';
 import { measureHash, measureWire } from '../transfer/measuring.ts';
 import type { Known } from './ports.ts';
-import { whyNotDialled } from './transfer-network.ts';
+import { dialled } from './transfer-network.ts';
 import type { TransferSettings } from './transfers.ts';
 
 export interface BenchParts {
@@ -68,12 +68,8 @@ export class Bench {
 
   async #wire(to: string, ms: number, signal: AbortSignal): Promise<number> {
     const { known, transfers, clock } = this.#parts;
-    const address = known.node(to)?.status?.transfer;
-    if (!address) throw new FlockError('Unavailable', `node ${to} does not say where it serves volume data; is its agent running?`);
-    const why = whyNotDialled(to, address.address, transfers.localAddress);
-    if (why !== null) throw new FlockError('Unavailable', why);
     const { identity, localAddress } = transfers;
-    const source = { host: address.address, port: address.port, node: to };
+    const source = dialled(to, known.node(to), localAddress);
     return measureWire({ source, identity, clock, signal, ...(localAddress === undefined ? {} : { localAddress }) }, ms);
   }
 }

@@ -4,6 +4,7 @@ import { BlockList, isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { FlockError, Invalid } from '../model/errors.ts';
 import { printable } from '../model/names.ts';
+import type { StorageNode } from '../model/storage-node.ts';
 
 export interface TransferNetwork {
   /** `10.1.0.0/16` or `fd00::/64`. */
@@ -89,4 +90,13 @@ export function whyNotDialled(node: string, address: string, from: string | unde
     return `node ${node} says that it serves volume data at ${address}, which is no address to reach it at: ${wayOut}`;
   if (from === undefined || !isLoopback(address) || isLoopback(from) || isWildcard(from)) return null;
   return `node ${node} serves volume data at ${address}, which only its own machine reaches, and not from ${from}: ${wayOut}`;
+}
+
+/** Where a node serves volume data, to be dialled from that address. Throws Unavailable when it says nothing, or what cannot be reached from here. */
+export function dialled(name: string, node: StorageNode | null, from: string | undefined): { host: string; port: number; node: string } {
+  const address = node?.status?.transfer;
+  if (!address) throw new FlockError('Unavailable', `node ${name} does not say where it serves volume data; is its agent running?`);
+  const why = whyNotDialled(name, address.address, from);
+  if (why !== null) throw new FlockError('Unavailable', why);
+  return { host: address.address, port: address.port, node: name };
 }

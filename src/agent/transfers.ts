@@ -13,7 +13,7 @@ import type { Hello, JournalState, Progress, PullOptions, RoundOrder, RoundRepor
 import type { FoundCopy } from './inventory.ts';
 import type { AgentPorts } from './ports.ts';
 import { patchMove } from './records.ts';
-import { whyNotDialled } from './transfer-network.ts';
+import { dialled } from './transfer-network.ts';
 
 export interface TransferSettings {
   identity: () => NodeIdentity;
@@ -209,11 +209,7 @@ export class Transfers {
 
   #sourceOf(move: Move): PullOptions['source'] {
     const node = move.status?.source?.node ?? '';
-    const address = this.#ports.known.node(node)?.status?.transfer;
-    if (!address) throw new FlockError('Unavailable', `node ${node} does not say where it serves volume data; is its agent running?`);
-    const why = whyNotDialled(node, address.address, this.#settings.localAddress);
-    if (why !== null) throw new FlockError('Unavailable', why);
-    return { host: address.address, port: address.port, node };
+    return dialled(node, this.#ports.known.node(node), this.#settings.localAddress);
   }
 
   /** Writes progress now and then, never two writes at once; the last word is the round's report. */

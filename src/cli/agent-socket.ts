@@ -1,5 +1,6 @@
 // The agent of this machine over its own unix socket: what has to happen where the volume is. JSON over HTTP; refusals are
 // `{reason, message}` with a status of 400 and above. Knows no records.
+import type { Benched } from '../agent/bench.ts';
 import { request } from 'node:http';
 import { stat } from 'node:fs/promises';
 import { FlockError, messageOf, readReason } from '../model/errors.ts';
@@ -19,13 +20,6 @@ export interface Fetching {
   bytesResumed: string;
   rate: number;
   activity: string;
-}
-
-/** Bytes a second of the pools' disks, of one processor, of the wire; `why`: it was not measured. */
-export interface Benched {
-  pools: { [pool: string]: { write: number; read: number } | { why: string } };
-  hash: number;
-  wire?: number | { why: string };
 }
 
 export interface LocalAgent {

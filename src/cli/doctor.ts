@@ -75,12 +75,13 @@ async function look(client: Client, clock: Clock): Promise<Seen> {
   const leasesNow = async (): Promise<Stored<Lease>[]> => (await client.list(Leases, { namespace: SYSTEM_NAMESPACE })).items;
   const before = await leasesNow();
   const nodesNow = async (): Promise<Stored<StorageNode>[]> => (await listAll(client, StorageNodes)).items;
-  const watched = watchedMs(before, await nodesNow(), clock.now());
+  const known = await nodesNow();
+  const watched = watchedMs(before, known, clock.now());
   if (watched > 0) await clock.sleep(watched);
   const leases = watched > 0 ? await leasesNow() : before;
   return {
     now: clock.now(),
-    nodes: await nodesNow(),
+    nodes: watched > 0 ? await nodesNow() : known,
     volumes: (await listAll(client, Volumes)).items,
     moves: (await listAll(client, Moves)).items,
     leases,
@@ -145,7 +146,6 @@ function networks({ nodes: known }: Seen): Finding[] {
   });
 }
 
-/** What nobody will ever remove by itself. */
 /** Two agents over one disk remove each other's copies. */
 function sharedPools({ nodes: known }: Seen): Finding[] {
   const pools = known.flatMap(({ metadata: { name: node }, status }) =>
@@ -162,6 +162,7 @@ function sharedPools({ nodes: known }: Seen): Finding[] {
     );
 }
 
+/** What nobody will ever remove by itself. */
 function strayFiles({ nodes: known }: Seen): Finding[] {
   return known.flatMap(({ metadata: { name }, status }) =>
     Object.entries(status?.pools ?? {}).flatMap(([pool, { foreign = [] }]) =>

@@ -84,7 +84,8 @@ export class MoveController {
         to: copying.filter((other) => other.spec.target === move.spec.target).length,
         all: copying.length,
       },
-      kept: keptCopies(known.volumes(), known.moves()),
+      // Only who waits for room is told of it.
+      kept: phaseOf(move) === 'Pending' ? keptCopies(known.volumes(), all) : [],
       caps,
       now: clock.now(),
       restedMs: this.#restedMs(move),

@@ -46,7 +46,8 @@ export class VolumeController {
     const step = nextVolumeStep({
       volume,
       nodes: lessPromised(known.nodes(), this.#volumes(name)),
-      kept: keptCopies(known.volumes(), known.moves()),
+      // Only who waits for room is told of it.
+      kept: volume.spec.copy === undefined ? keptCopies(known.volumes(), known.moves()) : [],
       moves: known.moves().filter((move) => move.spec.volume === name && isUnfinished(move)).length,
       source: await this.#source(volume),
     });

@@ -7,7 +7,7 @@ import { invalid, Refused } from './errors.ts';
 import type { VolumeContentSource } from './generated/csi.ts';
 import { snapshotIdOf, volumeIdOf } from './ids.ts';
 import { existing, sizeOf } from './records.ts';
-import type { SnapshotWaits, VolumeWaits } from './waiting.ts';
+import type { AllWaits } from './waiting.ts';
 
 export interface Content {
   source: NonNullable<VolumeSpec['source']>;
@@ -32,10 +32,7 @@ export function sourceOf(content: VolumeContentSource | undefined): Content['sou
 }
 
 /** Throws NOT_FOUND when it is not there, UNAVAILABLE when it cannot be read yet. */
-export async function contentOf(
-  { snapshot, volume = '' }: NonNullable<VolumeSpec['source']>,
-  waits: { volumes: VolumeWaits; snapshots: SnapshotWaits },
-): Promise<Content> {
+export async function contentOf({ snapshot, volume = '' }: NonNullable<VolumeSpec['source']>, waits: AllWaits): Promise<Content> {
   return snapshot === undefined
     ? ofVolume(await existing(waits.volumes, volume))
     : ofSnapshot(snapshot, await waits.snapshots.read(snapshot));

@@ -26,7 +26,7 @@ import { existing } from './records.ts';
 import type { Service } from './socket.ts';
 import { implementation, type Methods } from './unary.ts';
 import { SnapshotMaker } from './snapshots.ts';
-import type { SnapshotWaits, VolumeWaits } from './waiting.ts';
+import type { AllWaits, VolumeWaits } from './waiting.ts';
 
 const CAPABILITIES: readonly Capability[] = [
   Capability.CREATE_DELETE_VOLUME,
@@ -44,12 +44,7 @@ const CAPABILITIES: readonly Capability[] = [
   Capability.SINGLE_NODE_MULTI_WRITER,
 ];
 
-interface Waiting {
-  volumes: VolumeWaits;
-  snapshots: SnapshotWaits;
-}
-
-export function controllerService(ports: AttachPorts, waits: Waiting): Service {
+export function controllerService(ports: AttachPorts, waits: AllWaits): Service {
   const calls = new ControllerCalls(ports, waits);
   return { definition: ControllerService, implementation: implementation<ControllerServer>(calls.methods(), ports) };
 }
@@ -71,7 +66,7 @@ class ControllerCalls {
   readonly #snapshots: SnapshotMaker;
   readonly #attaching: Attaching;
 
-  constructor(ports: AttachPorts, waits: Waiting) {
+  constructor(ports: AttachPorts, waits: AllWaits) {
     this.#ports = ports;
     this.#waits = waits.volumes;
     this.#maker = new VolumeMaker(ports.client, waits);

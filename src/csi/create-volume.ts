@@ -22,7 +22,7 @@ import { NODE_KEY } from './names.ts';
 import { parametersOf } from './parameters.ts';
 import { answerOf, sizeOf, unitOf } from './records.ts';
 import { isWithin, sizeFor, windowOf, type SizeWindow } from './sizes.ts';
-import type { SnapshotWaits, VolumeWaits } from './waiting.ts';
+import type { AllWaits, SnapshotWaits, VolumeWaits } from './waiting.ts';
 
 interface Order {
   name: string;
@@ -43,7 +43,7 @@ export class VolumeMaker {
   readonly #waits: VolumeWaits;
   readonly #snapshots: SnapshotWaits;
 
-  constructor(client: Client, waits: { volumes: VolumeWaits; snapshots: SnapshotWaits }) {
+  constructor(client: Client, waits: AllWaits) {
     this.#client = client;
     this.#waits = waits.volumes;
     this.#snapshots = waits.snapshots;
@@ -105,11 +105,7 @@ export class VolumeMaker {
   }
 
   async #giveUp({ metadata }: Stored<Volume>, why: Why, signal: AbortSignal): Promise<never> {
-    const { name, uid } = metadata;
-    await this.#client.delete(Volumes, name, { uid }).catch((error: unknown) => {
-      if (!isReason(error, 'NotFound', 'Conflict')) throw error;
-    });
-    await this.#waits.until(name, (seen) => (seen?.metadata.uid === uid ? null : true), signal);
+    await this.#waits.beGone(metadata, signal);
     throw refusal(why);
   }
 }

@@ -22,7 +22,7 @@ import type {
 import { snapshotIdOf, snapshotNameFor, volumeIdOf } from './ids.ts';
 import { pageOf } from './pages.ts';
 import { existing } from './records.ts';
-import type { SnapshotWaits, VolumeWaits } from './waiting.ts';
+import type { AllWaits, SnapshotWaits, VolumeWaits } from './waiting.ts';
 
 /** The snapshotter tells by these for whom a snapshot is. */
 const METADATA: readonly string[] = [
@@ -36,7 +36,7 @@ export class SnapshotMaker {
   readonly #volumes: VolumeWaits;
   readonly #snapshots: SnapshotWaits;
 
-  constructor(client: Client, waits: { volumes: VolumeWaits; snapshots: SnapshotWaits }) {
+  constructor(client: Client, waits: AllWaits) {
     this.#client = client;
     this.#volumes = waits.volumes;
     this.#snapshots = waits.snapshots;
@@ -76,23 +76,16 @@ export class SnapshotMaker {
   }
 
   /** Nothing is left of one that was refused. */
-  async #giveUp({ name, uid }: Stored<Snapshot>['metadata'], why: Refused, signal: AbortSignal): Promise<never> {
-    await this.#beGone(name, uid, signal);
+  async #giveUp(metadata: Stored<Snapshot>['metadata'], why: Refused, signal: AbortSignal): Promise<never> {
+    await this.#snapshots.beGone(metadata, signal);
     throw why;
   }
 
   /** One that is not there is deleted already. */
   async delete(name: string, signal: AbortSignal): Promise<object> {
     const snapshot = await this.#snapshots.read(name);
-    if (snapshot) await this.#beGone(name, snapshot.metadata.uid, signal);
+    if (snapshot) await this.#snapshots.beGone(snapshot.metadata, signal);
     return {};
-  }
-
-  async #beGone(name: string, uid: string, signal: AbortSignal): Promise<void> {
-    await this.#client.delete(Snapshots, name, { uid }).catch((error: unknown) => {
-      if (!isReason(error, 'NotFound', 'Conflict')) throw error;
-    });
-    await this.#snapshots.until(name, (seen) => (seen?.metadata.uid === uid ? null : true), signal);
   }
 
   /** Throws NOT_FOUND, also for one that is not taken yet. */

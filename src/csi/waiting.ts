@@ -85,6 +85,14 @@ export class Waits<T extends ApiObject> {
     }
   }
 
+  /** Deletes this very record, and resolves when it is gone; a later one of its name is not touched. */
+  async beGone({ name, uid }: { name: string; uid: string }, signal: AbortSignal): Promise<void> {
+    await this.#ports.client.delete(this.#kind, name, { uid }).catch((error: unknown) => {
+      if (!isReason(error, 'NotFound', 'Conflict')) throw error;
+    });
+    await this.until(name, (seen) => (seen?.metadata.uid === uid ? null : true), signal);
+  }
+
   /** A server that does not answer is waited for. */
   async #seen(name: string): Promise<Stored<T> | null | string> {
     try {
@@ -120,6 +128,11 @@ export class Waits<T extends ApiObject> {
 
 export type VolumeWaits = Waits<Volume>;
 export type SnapshotWaits = Waits<Snapshot>;
+
+export interface AllWaits {
+  volumes: VolumeWaits;
+  snapshots: SnapshotWaits;
+}
 
 const tellingOf = ({ status }: Volume | Snapshot): string => status?.obstacle?.message ?? `it is ${status?.phase ?? 'new'}`;
 

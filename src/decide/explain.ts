@@ -290,8 +290,10 @@ function ifDrained(node: Stored<StorageNode>, here: readonly Stored<Volume>[], {
   for (const volume of here) {
     const { name } = volume.metadata;
     const under = moves.find((move) => move.spec.volume === name && isUnfinished(move));
-    if (under) lines.push(`${name}: ${onItsWay(under)}`);
-    if (under) continue;
+    if (under) {
+      lines.push(`${name}: ${onItsWay(under)}`);
+      continue;
+    }
     const found = place(lessPromised(others, volumes, promised), (target) => needToMove(volume, target, kept));
     lines.push('node' in found ? `${name} would go to node ${found.node}` : `${name} could not leave: ${found.message}`);
     if ('node' in found) promised = [...promised, pending(volume, found.node)];

@@ -74,9 +74,10 @@ const RARE = new Set([
   'hold:renamed',
 ]);
 /** And those that only somebody comes by who has not died right before: they are deadly twice, and what is before them but once. */
-const LAST = new Set(['withdraw', 'unfence', 'release', 'commit', 'activate', 'dropSource', 'drain-order'].map((step) => `after:${step}`));
-/** Of these there is seldom more than one in a history: who comes by after a death dies again, and again. */
-const AGAIN = new Set(['transfer.source.released']);
+const LAST = new Set([
+  ...['withdraw', 'unfence', 'release', 'commit', 'activate', 'dropSource', 'drain-order'].map((step) => `after:${step}`),
+  'transfer.source.released',
+]);
 const ONCE = new Set([
   ...['unfence', 'commit', 'activate', 'release'].map((step) => `before:${step}`),
   'unfence:swapped',
@@ -114,7 +115,6 @@ const CRITICAL: { [point: string]: number } = {
 
 function armed(point: string, chance: Chance): Armed | null {
   if (LAST.has(point)) return { after: 0, times: 2 };
-  if (AGAIN.has(point)) return { after: 0, times: 4 };
   if (IN_A_ROW.has(point)) return chance.happens(0.9) ? { after: 0, times: 1 } : null;
   if (ONCE.has(point)) return chance.happens(0.65) ? { after: 0, times: 1 } : null;
   if (RARE.has(point)) return chance.happens(0.9) ? { after: 0, times: 2 } : null;

@@ -193,8 +193,7 @@ export class FolderPool implements Pool {
 
   async release(): Promise<void> {}
 
-  // eslint-disable-next-line require-yield
-  async *changed(): AsyncIterable<Extent> {
+  changed(): AsyncIterable<Extent> {
     throw this.#withoutBlocks();
   }
 

@@ -1,6 +1,7 @@
 // `flockctl bench NODE [--to NODE] [--volume NAME]`: what a node's disks, its processor and its wire can do, and how long moving a volume would take.
 import { Option, type Command } from 'commander';
 import { stringify } from 'yaml';
+import type { Benched } from '../../agent/bench.ts';
 import type { Client } from '../../api/client.ts';
 import { estimated, type Estimate } from '../../decide/estimate.ts';
 import { servedCopy } from '../../decide/observed.ts';
@@ -9,7 +10,7 @@ import { FlockError, ifFound, Invalid } from '../../model/errors.ts';
 import type { Stored } from '../../model/meta.ts';
 import { StorageNodes } from '../../model/storage-node.ts';
 import type { Volume } from '../../model/volume.ts';
-import { localAgent, type Benched } from '../agent-socket.ts';
+import { localAgent } from '../agent-socket.ts';
 import { countArgument, nodeArgument, volumeArgument } from '../arguments.ts';
 import { line, type Context } from '../context.ts';
 import { Interrupted } from '../exit-codes.ts';

@@ -88,9 +88,6 @@ async function endRevoked(
   }
 }
 
-/** `local` and `directory`. */
-const POOLS_EACH = 2;
-
 const identityOf = ({ folder }: NodePlaces): string => join(folder, 'identity.json');
 
 /** Nodes with a pool that is mounted, and with one that is not though it should be; a node may be both. */
@@ -131,7 +128,8 @@ async function describe(layout: Layout, wanted: Wanted, say: Say): Promise<Descr
   if (there !== null) return changed(layout, there, wanted);
   const { nodes: count = 3, csi } = wanted;
   const ground = await chooseGround(say);
-  const size = ground === 'folder' ? 0n : await diskSize(layout.directory, count * POOLS_EACH);
+  const size =
+    ground === 'folder' ? 0n : await diskSize(layout.directory, nodeNames(count).flatMap((name) => poolsOf(placesOf(layout, name))).length);
   const made: Description = { nodes: count, port: await freePort(), ground, diskSize: String(size), ...(csi === undefined ? {} : { csi }) };
   await writeDescription(layout, made);
   return made;
